@@ -1,11 +1,11 @@
 """What does a small durable append cost? 2,000 appends of 4 KiB, each on stable storage before the next begins.
 
-The bar: the syncs asked for. A raw append is a write and one fsync, to a file whose reader must know what it holds. What
-Drystone syncs more is counted below by strace, in runs of their own: nothing else here is slowed by it.
+The bar: the syncs asked for. A raw append is a write and one fsync, to a file whose reader must know what it holds.
+What Drystone syncs more is counted below by strace, in runs of their own: nothing else here is slowed by it.
 
-*Committed each*: a step, visible to every reader and durable when it is left. *Committed at the end*: a step of a writer
-without ranks is durable when it is left, and all become visible by one commit, which is timed with them. h5py: a dataset
-grows, is flushed and synced, each time.
+*Committed each*: a step, visible to every reader and durable when it is left. *Committed at the end*: a step of a
+writer without ranks is durable when it is left, and all become visible by one commit, which is timed with them. h5py: a
+dataset grows, is flushed and synced, each time.
 
 The engines append 400 each in turn, five times, into what they hold open.
 """

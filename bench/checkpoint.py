@@ -1,11 +1,13 @@
 """What does a checkpoint cost? 8 variables of doubles by 1, 2, 4 and 8 processes, 256 KiB and 16 MiB each per process.
 
-The bars: within 15 % of raw files, where every process appends to a file of its own and syncs it (durable) or not (async); and
-blocks cut by the model within 10 % of blocks left whole (`layout="log"`), which are what a plain log costs.
+The bars: within 15 % of raw files, where every process appends to a file of its own and syncs it (durable) or not
+(async); and blocks cut by the model within 10 % of blocks left whole (`layout="log"`), which are what a plain log
+costs.
 
-Everything is open, as in a simulation that runs: each engine writes one more checkpoint per round into what it has open.
-Timed is from the first process that begins to the last that is done, for Drystone to the end of the commit by the parent.
-Every checkpoint is read back and compared, then brought to the device and forgotten, before the next engine acts.
+Everything is open, as in a simulation that runs: each engine writes one more checkpoint per round into what it has
+open. Timed is from the first process that begins to the last that is done, for Drystone to the end of the commit by the
+parent. Every checkpoint is read back and compared, then brought to the device and forgotten, before the next engine
+acts.
 """
 
 from __future__ import annotations

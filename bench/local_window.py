@@ -2,10 +2,11 @@
 
     make setup && .venv/bin/python bench/local_window.py [--quick] [--rounds 7]
 
-One member of an array of structs of 256 MiB, the series of a point through 2,000 steps of 1 MiB, opening a container of 20,000 blocks, and a
-plane across the slowest axis of 512^3 floats. Each read is a process of its own, behind a page cache without the files; the clock begins when
-the packages are loaded, and ends with the values. Bar: 1.2 times the better peer. A peer that is not installed is left out; `bench/peers`
-makes an environment with both (`build/peers/environment`). System calls are counted by strace where it is there, in a run of its own.
+One member of an array of structs of 256 MiB, the series of a point through 2,000 steps of 1 MiB, opening a container of
+20,000 blocks, and a plane across the slowest axis of 512^3 floats. Each read is a process of its own, behind a page
+cache without the files; the clock begins when the packages are loaded, and ends with the values. Bar: 1.2 times the
+better peer. A peer that is not installed is left out; `bench/peers` makes an environment with both
+(`build/peers/environment`). System calls are counted by strace where it is there, in a run of its own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The bar: writing and reading all at the speed of one file; opening under 10 ms; a plane without reading the whole.
 
-Raw: the blocks one after another in one file, which the reader must know; an act writes them block by block, reads them in
-pieces of a megabyte. h5py: a dataset whose chunks are the blocks, written by `write_direct_chunk`, its fastest way.
+Raw: the blocks one after another in one file, which the reader must know; an act writes them block by block, reads them
+in pieces of a megabyte. h5py: a dataset whose chunks are the blocks, written by `write_direct_chunk`, its fastest way.
 Opening goes to the first value that can be read. Everything but opening includes opening and closing.
 """
 
@@ -214,6 +214,6 @@ def _plan(data: Data) -> str:
     with dry.open(data.path("drystone")) as container:
         plan = container["t"].explain[:, :, data.shape[2] // 2 + 5]
     return (
-        f"Plan of plane x: {plan.requests:,} requests, {plan.read_bytes:,} bytes read for {plan.wanted_bytes:,} wanted, "
-        f"from {plan.blocks:,} blocks."
+        f"Plan of plane x: {plan.requests:,} requests, {plan.read_bytes:,} bytes read for {plan.wanted_bytes:,} "
+        f"wanted, from {plan.blocks:,} blocks."
     )

@@ -78,7 +78,7 @@ def _cost_of_asking() -> list[int]:
 
 
 class Meter:
-    """Times and counts what happens inside `with`; `cost` afterwards, `begin` and `end` on the clock all processes share."""
+    """Times and counts the body of `with`; `cost` afterwards, `begin` and `end` on the clock of all processes."""
 
     cost: Cost
     begin: float
@@ -144,7 +144,7 @@ def alternate(
 
 
 def touched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """An array whose memory is really there: memory that the system gives out untouched costs the first who writes it."""
+    """An array whose pages are touched, since the first write to an untouched page costs a page fault."""
     array = np.empty(shape, dtype)
     array.reshape(-1).view(np.uint8)[...] = 0xA5
     return array
@@ -203,8 +203,8 @@ def settle(paths: Iterable[Path], *, forget: bool) -> None:
 def discard(path: Path) -> None:
     """Give the space of a file or folder back and put it out of the way; the files themselves go when the run ends.
 
-    ext4 does not take the inode of a file that was removed in the last minutes, and looks past every one of them each time
-    a file is made: removing thousands of files here would slow whatever makes files next.
+    ext4 does not take the inode of a file that was removed in the last minutes, and looks past every one of them each
+    time a file is made: removing thousands of files here would slow whatever makes files next.
     """
     if not path.exists():
         return

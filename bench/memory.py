@@ -50,8 +50,8 @@ def run(settings: Settings) -> list[Listing]:
             cells.append("" if rose is None else f"{rose / MIB:.1f}")
         listing.rows.append([case, *cells])
     listing.remarks.append(
-        "Raw has no Fortran order, no codec and no strides. h5py's codec is gzip:1, in chunks of 1 MiB; its strided read "
-        "goes through its hyperslabs."
+        "Raw has no Fortran order, no codec and no strides. h5py's codec is gzip:1, in chunks of 1 MiB; its strided "
+        "read goes through its hyperslabs."
     )
     discard(folder)
     return [listing]

@@ -1,8 +1,8 @@
 """What does a plane cost, across each axis? 512^3 floats, written as 64 blocks of 128^3.
 
-The bar: memcpy of what must be read when warm, the device when cold. Rivals: raw blocks (the same blocks in one file, the
-shortest ranges that hold the plane), raw array (one row-major array: ideal across the first axis, hopeless across the
-last), h5py with chunks of 64^3 (one megabyte) and h5py contiguous.
+The bar: memcpy of what must be read when warm, the device when cold. Rivals: raw blocks (the same blocks in one file,
+the shortest ranges that hold the plane), raw array (one row-major array: ideal across the first axis, hopeless across
+the last), h5py with chunks of 64^3 (one megabyte) and h5py contiguous.
 
 One act opens, reads 4 planes at places that no chunk or block begins at, and closes.
 """

@@ -1,8 +1,8 @@
-"""What do scattered cells cost? Points and index lists out of 256^3 floats, written as 8 blocks of 128^3, raw and encoded.
+"""What do scattered cells cost? Points and index lists from 256^3 floats in 8 blocks of 128^3, raw and encoded.
 
-The bar: a memory map indexed by NumPy, which pays a page per point when cold. Rivals besides: h5py with chunks of 32^3, raw
-and with gzip, by `select_elements`, its fastest way to read points; its lists along several axes do not exist, so that it
-reads the slab of one list and takes the other from it.
+The bar: a memory map indexed by NumPy, which pays a page per point when cold. Rivals besides: h5py with chunks of 32^3,
+raw and with gzip, by `select_elements`, its fastest way to read points; its lists along several axes do not exist, so
+that it reads the slab of one list and takes the other from it.
 
 One act opens, reads, and closes. Points are the same for all, in random order.
 """

@@ -4,8 +4,8 @@ The bar: a full read within 15 % of raw. Raw files lie one per writer; a reader 
 holds its part, straight into its buffers where the bytes are the same. h5py reads hyperslabs of a file per writer.
 
 5 readers cut the first axis in 5, 10 readers also the second in 2: boxes that no writer had. Timed is from the first
-process that opens to the last that has its 8 variables in buffers touched before, and has closed. *Cold*: all files were
-brought to the device and forgotten just before.
+process that opens to the last that has its 8 variables in buffers touched before, and has closed. *Cold*: all files
+were brought to the device and forgotten just before.
 """
 
 from __future__ import annotations

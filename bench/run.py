@@ -1,8 +1,8 @@
 """Measures Drystone beside raw files and h5py: `make bench`, or `.venv/bin/python bench/run.py --help`.
 
 Each module beside this one answers one question, which it states with the bar; figures of a quiet machine are in
-docs/benchmarks/local.md. Nothing here asserts a time, but every value that was read or written is compared, and a wrong one
-ends the run.
+docs/benchmarks/local.md. Nothing here asserts a time, but every value that was read or written is compared, and a wrong
+one ends the run.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def _machine(arguments: argparse.Namespace, seconds: float, checked: int) -> str
     memory = re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())
     lines = [
         f"{time.strftime('%Y-%m-%d')}; {cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
-        f"{int(memory[1]) / 2**20:.0f} GiB memory; Linux {platform.release().split('-')[0]}, {_file_system(arguments.out)}.",
+        f"{int(memory[1]) / 2**20:.0f} GiB memory; Linux {platform.release().split('-')[0]}, "
+        f"{_file_system(arguments.out)}.",
         f"Drystone {dry.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"h5py {h5py.__version__} with HDF5 {h5py.version.hdf5_version}.",
         f"{'A quick run, which measures nothing. ' if arguments.quick else ''}"

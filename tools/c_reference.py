@@ -1,6 +1,6 @@
-"""The reference of the C library out of its header: `python tools/c_reference.py` writes docs/reference/c-reference.md.
+"""Makes docs/reference/c-reference.md from the header of the C library: `python tools/c_reference.py`.
 
-The header is what binds; the page shows it by sections, with an index. A test says when it has to be made anew.
+The header is authoritative; the page shows it by sections, with an index. A test fails if the page is outdated.
 """
 
 import re
@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def anchor(title: str) -> str:
-    """What a heading is called in links."""
+    """The anchor of a heading in links."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 

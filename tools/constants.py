@@ -1,11 +1,11 @@
-"""Lists the tuned constants of the Rust sources: value, place, what each one means, and what measures it again.
+"""Lists the tuned constants of the Rust sources: value, file, meaning, and the command that measures each again.
 
-`python tools/constants.py` checks `docs/reference/constants.md`: each row of it must be true of the sources.
-`--write` makes the page again; `--new` names constants that the page lacks. Standard library only. `make lint` checks.
+`python tools/constants.py` checks `docs/reference/constants.md`: each of its rows must be true of the sources.
+`--write` regenerates the page; `--new` lists constants that the page lacks. Standard library only. `make lint` checks.
 
-What counts. A tuned constant is a number or a duration with a documentation comment, outside functions and tests, in a
-folder that `tools/constants.toml` gives to a benchmark. Its comment is the text in the page. Numbers that follow from a
-format, a standard or another constant are not tuned: the table names them under `fixed`, as patterns.
+A tuned constant is a number or a duration with a documentation comment, outside functions and tests, in a folder that
+`tools/constants.toml` assigns to a benchmark. Its comment is the text on the page. Numbers that follow from a format,
+a standard or another constant are not tuned: the table lists them under `fixed`, as patterns.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Constant:
 def constants(root: Path, file: Path, fixed: list[re.Pattern[str]]) -> Iterator[Constant]:
     """The documented constants at the top level of a file, without those that are fixed."""
     comment: list[str] = []
-    before = ""  # the text of the constant in the line before: it holds for those without one of their own
+    before = ""  # the preceding comment also applies to constants without their own
     lines = file.read_text().splitlines()
     where = str(file.relative_to(root))
     number = 0
@@ -73,18 +73,18 @@ def constants(root: Path, file: Path, fixed: list[re.Pattern[str]]) -> Iterator[
 
 
 def without_comment(line: str) -> str:
-    """A line of code without the comment behind it."""
+    """A line of code without its trailing comment."""
     return line.split("//")[0].strip()
 
 
 def short(value: str) -> str:
-    """A value as a person reads it: without what only Miri sees, and without paths."""
+    """A value for people: without Miri's alternative, and without paths."""
     value = re.sub(r"if cfg!\(miri\) \{.*?\} else \{ (.*) \}", r"\1", value)
     return re.sub(r"\b(?:std::time::)?Duration::from_(\w+)\((.*)\)", r"\2 \1", value)
 
 
 def groups(root: Path, table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[Constant]]]:
-    """The sections of the page, each with its constants. A file belongs to the first group that names it or its folder."""
+    """The sections of the page with their constants. A file belongs to the first group that names it or its folder."""
     fixed = [re.compile(pattern) for pattern in table["fixed"]]
     taken: set[Path] = set()
     for group in table["group"]:
@@ -107,7 +107,7 @@ def row(constant: Constant) -> str:
 
 
 def without_links(text: str) -> str:
-    """A comment without rustdoc's links, which lead nowhere in the page: `[`name`](path)` is `name`."""
+    """A comment without rustdoc's links, which do not work on the page: `[`name`](path)` becomes `name`."""
     return re.sub(r"\[(`[^`]*`)\](?:\([^)]*\))?", r"\1", text)
 
 
@@ -124,7 +124,7 @@ def page(root: Path, table: dict[str, Any]) -> str:
 
 
 def faults(root: Path, table: dict[str, Any], text: str) -> list[str]:
-    """The rows of the page that are not true."""
+    """The rows of the page that are wrong."""
     known = {(c.name, c.file): c.value for _, found in groups(root, table) for c in found}
     wrong = []
     for line in text.splitlines():

@@ -1,7 +1,7 @@
 """Hooks of the documentation site (mkdocs.yml): folders become menus, and files outside docs/ are part of the site.
 
-Pages link to sources, examples and the README by relative paths, which work wherever the repository is shown. The site
-holds those files as plain text below `files/`, so the same links lead somewhere there, too.
+Pages link to sources, examples and the README by relative paths, which work in any view of the repository. The site
+holds these files as plain text below `files/`, so the same links work there, too.
 """
 
 import re
@@ -18,7 +18,7 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replace each folder in the menu by its index and its pages in order of their names."""
+    """Replace each folder in the menu by its index and its pages, in the order of their names."""
     for entry in config["nav"]:
         for title, target in entry.items():
             if target.endswith("/"):
@@ -29,7 +29,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside docs/ to which pages link."""
+    """Add the files outside docs/ that pages link to."""
     names = set()
     for file in files.documentation_pages():
         for _, target, _ in LINK.findall(file.content_string):
@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links that leave docs/ at the copies below files/. A folder without a README is not linked."""
+    """Redirect links that leave docs/ to the copies below files/. A folder without a README is not linked."""
 
     def link(match: re.Match[str]) -> str:
         text, target, _ = match.groups()
@@ -53,13 +53,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     if (
         page.file.src_uri == "reference/README.md"
-    ):  # rustdoc's pages are no part of docs/: HTML, which is not checked
+    ):  # rustdoc's pages are not in docs/: HTML, which is not checked
         markdown += '\n<a href="../rust/drystone/index.html">The Rust crates</a>\n'
     return LINK.sub(link, markdown)
 
 
 def outside(file: File, target: str) -> str | None:
-    """The file outside docs/ that a link leads to: "" if it cannot be shown, None if the link stays inside docs/."""
+    """The target file of a link outside docs/; "" if it cannot be shown, None if the link stays inside docs/."""
     if re.match(r"[a-z+]+:", target):
         return None
     path = normpath(f"docs/{dirname(file.src_uri)}/{target}")

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Build the plug-in for HDF5 and put it into the Python package: hdf5_plugin.sh [--release]. Repeated, it does what is new.
+# Build the plug-in for HDF5 and copy it to the Python package: hdf5_plugin.sh [--release]. A repeated call only
+# does what is new.
 #
-# HDF5 loads every lib*.so of a folder of plug-ins, so it lies alone in its folder. It must need nothing of HDF5 itself: the library that
-# loads it is found at run time, and another one that the loader would find must not come in.
+# HDF5 loads every lib*.so in a plug-in folder, so the plug-in has a folder of its own. It must not link to
+# HDF5: it looks up the library that loaded it at run time, and the loader must not add another one.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 profile=debug

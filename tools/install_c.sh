@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Install the C library that cargo built: install_c.sh FOLDER_OF_CARGO PREFIX (DESTDIR is respected).
 #
-# Headers into PREFIX/include, libraries into PREFIX/lib, with pkg-config and CMake files beside them; what programs
-# compile themselves (Fortran module, MPI) into PREFIX/share/drystone. Without what only debuggers read, which is most of it: STRIP=: keeps it.
+# Headers go to PREFIX/include, libraries to PREFIX/lib, with pkg-config and CMake files beside them. Sources
+# that programs compile themselves (Fortran module, MPI) go to PREFIX/share/drystone. Debug information is
+# removed, which is most of a library; STRIP=: keeps it.
 set -euo pipefail
 
 [ $# = 2 ] || { echo "usage: $0 FOLDER_OF_CARGO PREFIX" >&2; exit 2; }
@@ -25,7 +26,7 @@ filled() { sed -e "s|@prefix@|$prefix|g" -e "s|@version@|$version|g" "$1"; }
 
 install -d "$to/include" "$to/lib/pkgconfig" "$to/lib/cmake/drystone"
 install -m 644 "$capi"/include/* "$to/include/"
-# Under a new name first, so that programs that run keep the library they began with.
+# First under a new name, so that running programs keep the library they started with.
 install -m 755 "$built/libdrystone_capi.so" "$to/lib/.libdrystone.so.new"
 without_debugging "$to/lib/.libdrystone.so.new"
 mv -f "$to/lib/.libdrystone.so.new" "$to/lib/libdrystone.so.$version"

@@ -1,6 +1,7 @@
-"""Prints the oldest versions that pyproject.toml allows, as requirements for pip: `python tools/oldest.py bfloat16 files xarray`.
+"""Prints the oldest versions that pyproject.toml allows, as requirements for pip.
 
-The package's own dependencies and those of the extras that are named. Standard library only.
+`python tools/oldest.py bfloat16 files xarray` prints those of the package and of the named extras. Standard library
+only.
 """
 
 import re
@@ -13,7 +14,7 @@ LEAST = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?P<extras>\[[^]]*\])?\s*>=\s*(?P<
 
 
 def oldest(requirement: str) -> str:
-    """`numpy>=2.0` as `numpy==2.0.*`, which is the first minor version with its corrections."""
+    """`numpy>=2.0` as `numpy==2.0.*`: the first minor version, with its patches."""
     found = LEAST.fullmatch(requirement.split(",")[0].strip())
     if found is None:
         raise ValueError(f"{requirement!r} names no oldest version: write it as name>=version")
@@ -22,7 +23,7 @@ def oldest(requirement: str) -> str:
 
 
 def requirements(project: dict[str, object], extras: list[str]) -> list[str]:
-    """Those of a project and of some of its extras."""
+    """The requirements of a project and of some of its extras."""
     wanted: list[str] = list(project["dependencies"])  # type: ignore[call-overload]
     optional: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     for extra in extras:

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Make sure that what cannot live in .venv is there: git, make, a C compiler, Python >= 3.11 with venv, Rust >= 1.95.
+# Check that the programs that cannot be in .venv exist: git, make, a C compiler, Python >= 3.11 with venv, Rust
+# >= 1.95.
 #
-# Says what is missing and how to get it. With INSTALL=apt, as root, it is installed with apt-get (Rust is not: its version matters). Prints the Python interpreter to use, as its only line on standard output.
-# PYTHON=... chooses the interpreter.
+# Reports what is missing and how to get it. With INSTALL=apt, as root, apt-get installs it (except Rust, whose
+# version matters). The only line on standard output is the Python interpreter to use. PYTHON=... selects the
+# interpreter.
 set -euo pipefail
 
 oldest_rust=95 # of 1.x

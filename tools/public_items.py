@@ -1,13 +1,13 @@
-"""Lists what the engine's crate makes public, and fails where the checked-in list differs.
+"""Lists the public items of the engine's crate, and fails if the checked-in list differs.
 
 `python tools/public_items.py` compares with `crates/drystone/public_items.txt`; `--write` brings the list up to date.
 Standard library only, about a second. `make lint` runs it, so that a new public item is seen in review.
 
-What counts. An item is a `pub` struct, enum, union, trait, function, type, constant or static that a program can name
-through the crate `drystone`, and each `pub` method or constant of such a type. A trait counts once. A module is a way
-to items and does not count, nor do fields and variants. An item with several names counts once, where it is defined.
-`pub use` is followed into the other crates of the workspace; what comes from elsewhere counts as one item. Items behind
-`cfg(test)` and the features `fuzzing` and `testing` do not count: shipped libraries do not have them.
+An item is a `pub` struct, enum, union, trait, function, type, constant or static that a program can name through the
+crate `drystone`, and each `pub` method or constant of such a type. A trait counts once. Modules, fields and variants
+do not count. An item with several names counts once, where it is defined. `pub use` is followed into the other crates
+of the workspace; an item from elsewhere counts as one. Items behind `cfg(test)` and the features `fuzzing` and
+`testing` do not count: shipped libraries do not have them.
 
 The source is read as text: macros are not expanded, and a method counts for the type of that name in its crate.
 """
@@ -39,7 +39,7 @@ INLINE = re.compile(r"(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*$")
 
 @dataclass
 class Public:
-    """What one module makes public."""
+    """The public items of one module."""
 
     items: dict[str, str] = field(default_factory=dict)  # name to kind
     uses: list[tuple[Names, str]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Public:
 
 @dataclass
 class Source:
-    """A crate with what its modules make public, and the public methods of its types."""
+    """A crate with the public items of its modules, and the public methods of its types."""
 
     crate: Crate
     public: dict[Names, Public] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def read(crate: Crate) -> Source:
 
 def _scan(source: Source, path: Names, code: str) -> None:
     """The public items of a file, its inline modules and its `impl` blocks."""
-    inside: list[tuple[str, str]] = []  # what each open brace belongs to: a module, a type, or anything else
+    inside: list[tuple[str, str]] = []  # the owner of each open brace: a module, a type, or anything else
     start = 0
     source.public.setdefault(path, Public())
     for found in DELIMITER.finditer(code):
@@ -103,7 +103,7 @@ def _declaration(source: Source, path: Names, inside: list[tuple[str, str]], hea
 
 
 def _opened(head: str) -> tuple[str, str]:
-    """What a brace behind these words belongs to."""
+    """The owner of a brace after these words."""
     inline = INLINE.match(head)
     if inline:
         return "module", inline[1]
@@ -137,7 +137,7 @@ class Reached:
             self.use(name, path, (*target, "*") if called == "*" else target)
 
     def use(self, name: str, path: Names, target: Names) -> None:
-        """What a `pub use` passes on."""
+        """The items that a `pub use` re-exports."""
         where = self.defined(name, path, target)
         if where is None:
             self.items.add("::".join(target))
@@ -156,7 +156,7 @@ class Reached:
     def defined(
         self, name: str, path: Names, target: Names, depth: int = 0
     ) -> tuple[str, Names, str | None] | None:
-        """The crate, module and item that names mean; None as the item for a module, None if they lie elsewhere."""
+        """The crate, module and item of a path; item None for a module, None if they are outside the workspace."""
         first, *rest = target
         if depth > 20:
             return None
@@ -209,7 +209,7 @@ def listed() -> list[str]:
 
 
 def differences(known: list[str], found: list[str]) -> Iterator[str]:
-    """What a reviewer should see."""
+    """The differences, for a reviewer."""
     for item in sorted(set(found) - set(known)):
         yield f"{item} is public and not in {LIST.relative_to(ROOT)}: hide it, or run tools/public_items.py --write"
     for item in sorted(set(known) - set(found)):

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the object class for Ceph into build/rados-class/libcls_dry.so, for the release of Ceph whose headers are installed.
+# Builds the object class for Ceph as build/rados-class/libcls_dry.so, for the release of Ceph whose headers are
+# installed.
 set -eu
 cd "$(dirname "$0")/.."
 if [ ! -e /usr/include/rados/objclass.h ] || [ ! -e /usr/include/rados/buffer.h ]; then

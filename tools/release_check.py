@@ -1,8 +1,9 @@
-"""Checks what a release says of itself: versions, the oldest versions of what it needs, dated notes, wheels with all their parts.
+"""Checks the claims of a release: versions, oldest versions of dependencies, dated notes, complete wheels.
 
-`python tools/release_check.py` checks the tree. With `--tag v0.1.0` the tree must be that release: the tag names the version, and its
-section of CHANGELOG.md has a date. With `--wheels FOLDER` the wheels there must be of the version, for a C library that is old enough
-(manylinux_2_28 or before), and hold the extension, the plug-in for HDF5 and the manual page. Standard library only.
+`python tools/release_check.py` checks the tree. With `--tag v0.1.0` the tree must be that release: the tag is the
+version, and its section of CHANGELOG.md has a date. With `--wheels FOLDER` the wheels there must have the version, run
+with an old enough C library (manylinux_2_28 or before), and contain the extension, the plug-in for HDF5 and the manual
+page. Standard library only.
 """
 
 import argparse
@@ -32,13 +33,13 @@ INSIDE = (
 
 
 def version_of(root: Path) -> str:
-    """The version of the workspace, which all others follow."""
+    """The version of the workspace; all others must equal it."""
     version: str = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     return version
 
 
 def versions(root: Path) -> Iterator[str]:
-    """Places that name another version."""
+    """Places with another version."""
     version = version_of(root)
     workspace = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]
     for name, dependency in workspace.get("dependencies", {}).items():
@@ -61,7 +62,7 @@ def versions(root: Path) -> Iterator[str]:
 
 
 def needs(root: Path) -> Iterator[str]:
-    """What the recipes of conda and Spack need in other versions than pyproject.toml and Cargo.toml."""
+    """Dependencies of the conda and Spack recipes whose versions differ from pyproject.toml and Cargo.toml."""
     described = tomllib.loads((root / "pyproject.toml").read_text())
     project = described["project"]
     rust: str = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
@@ -87,7 +88,7 @@ def needs(root: Path) -> Iterator[str]:
 
 
 def notes(root: Path, tag: str | None) -> Iterator[str]:
-    """What is wrong with the release notes."""
+    """Errors in the release notes."""
     version = version_of(root)
     sections = SECTION.findall((root / "CHANGELOG.md").read_text())
     if not sections:
@@ -108,7 +109,7 @@ def notes(root: Path, tag: str | None) -> Iterator[str]:
 
 
 def wheels(folder: Path, version: str) -> Iterator[str]:
-    """What is wrong with the wheels in a folder."""
+    """Errors in the wheels of a folder."""
     found = sorted(folder.glob("*.whl"))
     if not found:
         yield f"{folder}: no wheel"

@@ -1,19 +1,18 @@
-"""Draws which modules use which, and fails where the drawing has a circle or an arrow upward.
+"""Draws the graph of modules, and fails if it has a circle or an upward arrow.
 
 `python tools/rooms.py` checks `crates/*` and `connectors/*` against `tools/rooms.toml`. `--draw` prints the rooms of
 each crate with their arrows; `--draw NAME` does so for one crate. Standard library only, about a second.
 
-The rule. The modules that lie side by side in one folder (or in `lib.rs`) are that folder's *rooms*. A room includes
-everything below it: `read/execute/ways.rs` stands in the room `read` of its crate and in the room `execute` of
-`read`. An arrow leads from one room to another if a file of the first names something that is defined in the second.
-A name that `pub use` passes on counts where it is defined. Rooms of one folder have no circle, at any depth. A room
-and the file that declares it (`mod.rs`, `lib.rs`) may use each other: the parent holds what its rooms share and calls
-them, so the two are read as one.
+The modules in one folder (or in `lib.rs`) are that folder's *rooms*. A room includes everything below it:
+`read/execute/ways.rs` is in the room `read` of its crate and in the room `execute` of `read`. An arrow leads from one
+room to another if a file of the first names an item that is defined in the second. A re-exported name counts where it
+is defined. Rooms of one folder have no circle, at any depth. A room and the file that declares it (`mod.rs`, `lib.rs`)
+may use each other: the parent has what its rooms share and calls them, so the two count as one.
 
-Where the table orders the rooms of a crate, a room uses only rooms below it. Crates are ordered likewise.
+If the table orders the rooms of a crate, a room uses only rooms below it. Crates are ordered likewise.
 
-Not seen: methods that another room adds to a type (`impl Container` in several files), what macros expand to, and
-tests (`#[cfg(test)]`, `tests/`), which may use anything.
+Not detected: methods that another room adds to a type (`impl Container` in several files), and expanded macros. Tests
+(`#[cfg(test)]`, `tests/`) may use anything.
 """
 
 import argparse
@@ -46,7 +45,7 @@ TREE_PART = re.compile(r"\w+|::|[{},*]")
 
 @dataclass
 class Use:
-    """One name that a `use` declaration brings in."""
+    """One name that a `use` declaration imports."""
 
     path: Names
     name: str  # "*" for everything
@@ -171,7 +170,7 @@ def read_crate(folder: Path) -> Crate:
 
 
 def read_module(path: Names, file: Path) -> Module:
-    """What one file declares and names."""
+    """The declarations and uses of one file."""
     code = without_tests(NO_CODE.sub(lambda found: "\n" * found[0].count("\n") or " ", file.read_text()))
     module = Module(path, file)
     ends = [found.start() for found in re.finditer("\n", code)]
@@ -237,7 +236,7 @@ def item_end(code: str, start: int) -> int:
 
 
 def use_tree(text: str) -> list[tuple[Names, str]]:
-    """Each path of a `use` declaration with the name it brings in."""
+    """Each path of a `use` declaration, with the imported name."""
     parts = TREE_PART.findall(text)
     found: list[tuple[Names, str]] = []
     stack: list[Names] = [()]
@@ -327,7 +326,7 @@ def place(root: Path, arrow: Arrow) -> str:
 
 
 def faults(root: Path, crates: list[Crate], table: dict[str, Any]) -> list[str]:
-    """What is wrong with the tree, one message each."""
+    """The errors in the tree, one message each."""
     found = []
     order = table.get("crates", [])
     for crate in crates:

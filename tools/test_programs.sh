@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Make sure that the programs are there which only tests run: compilers, MPIs, shells, a browser, Ceph. Without one, its tests are skipped.
+# Check that the programs that only tests run exist: compilers, MPIs, shells, a browser, Ceph. Tests of a
+# missing program are skipped.
 #
-# As root where apt-get exists, what is missing is installed, in one call. Otherwise, and where that fails, says what is missing,
-# and fails if another try may help.
+# As root with apt-get, missing programs are installed in one call. Otherwise, or if that fails, reports what is
+# missing, and fails if another try may help.
 set -euo pipefail
 
 say() { echo "    $*" >&2; }
@@ -28,13 +29,13 @@ has_browser() {
         has_one chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable chrome
 }
 
-# Debian's mpich has the compilers, without the headers.
+# Debian's package mpich has the compilers, but not the headers.
 compiles_mpi() { has "$1" && echo '#include <mpi.h>' | "$1" -E -x c - >/dev/null 2>&1; }
 
-# tests/servers/ceph.py speaks to its monitor by the module rados of Debian's Python.
+# tests/servers/ceph.py calls the cluster's monitor through the module rados of Debian's Python.
 has_ceph() { has ceph-mon ceph-osd ceph radosgw && /usr/bin/python3 -c 'import rados' 2>/dev/null; }
 
-# Packages of Debian, a line for each thing that is missing.
+# Debian's packages, one line for each missing program.
 missing() {
     has c++ || echo g++
     has gfortran || echo gfortran
@@ -59,7 +60,7 @@ missing() {
 
 words() { echo "$@" | tr '\n' ' ' | sed 's/ *$//'; }
 
-# Those that this system's lists of packages know: not each distribution has a Chromium, or real data.
+# Only packages that this system's lists contain: not every distribution has Chromium, or the real data.
 known() {
     local package
     for package in "$@"; do

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The tests in C under ThreadSanitizer: thread_sanitizer.sh [NAME...], about five minutes the first time. Needs a nightly toolchain
-# with rust-src (rustup toolchain install nightly --component rust-src) and a C compiler with libtsan.
+# The C tests under ThreadSanitizer: thread_sanitizer.sh [NAME...], about five minutes the first time. Needs a
+# nightly toolchain with rust-src (rustup toolchain install nightly --component rust-src) and a C compiler with
+# libtsan.
 #
-# The library, the standard library included, is built with -Z sanitizer=thread; the runtime comes with the programs. C code of
-# dependencies (zstd and the like) is not instrumented: what it does between its callers' synchronisations is not seen.
+# The library and the standard library are built with -Z sanitizer=thread; the programs link the runtime. C code
+# of dependencies (such as zstd) is not instrumented: races inside it, between its callers' synchronisations,
+# are not detected.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-gnu
@@ -17,7 +19,7 @@ RUSTFLAGS="-Zsanitizer=thread" \
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for name in libdrystone.so libdrystone.so.0; do ln -s "$folder/$target/debug/libdrystone_capi.so" "$work/$name"; done
-# Names that LLVM calls and gcc's runtime lacks; the runtime watches what they call.
+# Names that LLVM calls and gcc's runtime lacks; the runtime intercepts the functions that they call.
 cat > "$work/shim.c" << 'C'
 #include <string.h>
 void *__tsan_memcpy(void *to, const void *from, size_t n) { return memcpy(to, from, n); }
@@ -30,7 +32,7 @@ names=("$@")
 for name in "${names[@]}"; do
     cc -std=c99 -g -D_POSIX_C_SOURCE=200809L -fsanitize=thread -I crates/capi/include "crates/capi/tests/c/$name.c" \
         "$work/shim.o" -o "$work/$name" -L "$work" -ldrystone -pthread -rdynamic "-Wl,-rpath,$work"
-    # No address randomisation: the runtime's shadow memory wants its places.
+    # No address randomisation: the runtime's shadow memory needs fixed addresses.
     (cd "$work" && TSAN_OPTIONS="halt_on_error=1" DRYSTONE_THREADS=4 setarch -R "./$name")
     echo "$name: no race found"
 done

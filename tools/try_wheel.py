@@ -1,7 +1,8 @@
-"""Tries an installed wheel: `python try_wheel.py`, in an environment that has the wheel and nothing of the checkout.
+"""Tests an installed wheel: `python try_wheel.py`, in an environment with the wheel and without the checkout.
 
-Writes and reads a container, in steps and with a transform; runs the command; looks for the plug-in for HDF5 and the manual page; and,
-where h5py is installed, writes a file through the plug-in. Prints what it tried and ends with 1 at the first fault.
+Writes and reads a container, with steps and a transform; runs the command; checks that the plug-in for HDF5 and the
+manual page exist; and, if h5py is installed, writes a file through the plug-in. Prints each test and exits with 1 at
+the first failure.
 """
 
 import os
@@ -24,12 +25,12 @@ with h5py.File("through.h5") as f:
 
 
 def tried(what: str) -> None:
-    """Says what worked."""
+    """Print a test that passed."""
     print(f"  {what}")
 
 
 def main() -> None:
-    """Try everything."""
+    """Run all tests."""
     package = Path(dry.__file__).parent
     checkout = Path(__file__).resolve().parents[1] / "python"
     assert checkout not in package.parents, f"{package} is the checkout, not a wheel"

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Wheels for manylinux_2_28 and a source distribution, in build/wheels: wheels.sh [x86_64] [aarch64]. By default for this machine alone.
+# Wheels for manylinux_2_28 and a source distribution, in build/wheels: wheels.sh [x86_64] [aarch64]. By default
+# for this machine's architecture only.
 #
-# zig is the C compiler and linker, so that an old C library is linked whatever this machine has; it, maturin and cargo-zigbuild come
-# from the package registry into an environment of their own. Each wheel is tried in a clean environment: here, or under qemu-aarch64
-# where that is installed; else the last line says that it was not tried. Every build is a release build: 15 minutes on two cores.
+# zig is the C compiler and linker, so the wheels link an old C library whatever this machine has. zig, maturin
+# and cargo-zigbuild are installed from the package registry into a separate environment. Each wheel is tested
+# in a clean environment: here, or under qemu-aarch64 if installed; otherwise the last line says that it was not
+# tested. All builds are release builds: 15 minutes on two cores.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -35,7 +37,7 @@ for arch in "$@"; do
     cargo zigbuild --release --quiet --package drystone-hdf5-vol --target "$target.$glibc"
     place=python/drystone/hdf5/plugin/libdrystone_hdf5_vol.so
     mkdir -p "$(dirname "$place")"
-    # Bytes of another machine are left as they are where no strip knows them.
+    # Libraries of another architecture stay unstripped if no strip supports them.
     strip --strip-unneeded -o "$place.new" "${CARGO_TARGET_DIR:-target}/$target/release/libdrystone_hdf5_vol.so" 2> /dev/null ||
         cp "${CARGO_TARGET_DIR:-target}/$target/release/libdrystone_hdf5_vol.so" "$place.new"
     mv "$place.new" "$place"
@@ -51,7 +53,7 @@ for arch in "$@"; do
         echo "==> wheels: tried in a clean environment, $arch"
         "$try/bin/python" tools/try_wheel.py
     elif [ -n "${EMULATED_PYTHON:-}" ]; then
-        # A Python of that machine, run by binfmt or a wrapper around qemu.
+        # A Python for that architecture, run by binfmt or a wrapper around qemu.
         "$EMULATED_PYTHON" -m venv "$try"
         "$try/bin/pip" install --quiet "$wheel"
         echo "==> wheels: tried under emulation, $arch"

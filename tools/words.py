@@ -1,12 +1,12 @@
-"""Refuses old words in what has been cleaned of them: one word has one meaning, and that is in the glossary.
+"""Refuses old words in cleaned folders: each word has one meaning, which the glossary defines.
 
 `python tools/words.py` reads `tools/words.toml` and checks. Standard library only. `make lint` runs it.
 
-The table has four parts. `[types]` lists names that say too little for a type ("Place", "Found"): in the listed crates
-no type has such a name. `[instead]` maps old words to the field's terms; each is refused in the crates that are listed
-for it, in code and comments. `[prose]` maps private phrases to the field's terms; in the listed folders they are refused
-in comments, messages and Markdown, and not in names. `[lines]` lists folders whose lines have at most 120 columns; code
-blocks, tables and links in Markdown may be longer.
+The table has four parts. `[types]` lists names that say too little for a type ("Place", "Found"): no type in the
+listed crates has such a name. `[instead]` maps old words to the field's terms; each is refused in the crates listed
+for it, in code and comments. `[prose]` maps private phrases to the field's terms; in the listed folders they are
+refused in comments, messages and Markdown, but not in names. `[lines]` lists folders whose lines have at most 120
+columns; code blocks, tables and links in Markdown may be longer.
 """
 
 import re
@@ -48,7 +48,7 @@ def vague(root: Path, table: dict[str, Any]) -> Iterator[str]:
 
 
 def old(root: Path, table: dict[str, Any]) -> Iterator[str]:
-    """Old words, with the new ones."""
+    """Old words, with their replacements."""
     for word, entry in table.items():
         pattern = re.compile(rf"(?<![A-Za-z]){word}(?![a-z])")
         for folder in entry["folders"]:
@@ -69,7 +69,7 @@ def private(root: Path, table: dict[str, Any]) -> Iterator[str]:
 
 
 def said(file: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a file that people read: comments, texts in quotes, Markdown without code."""
+    """The numbered lines of a file that are prose: comments, quoted texts, Markdown without code."""
     in_block = False
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if file.suffix == ".md":
@@ -90,7 +90,7 @@ def long_lines(root: Path, table: dict[str, Any]) -> Iterator[str]:
 
 
 def prose(file: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a file without those that may be long."""
+    """The numbered lines of a file that must not be long."""
     in_block = False
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if file.suffix == ".md":

@@ -1,9 +1,10 @@
 #!/bin/bash
-# The tests of Zarr with the newest zarr-python, which needs Python 3.12 or later, in an environment of its own.
+# Runs the tests of Zarr with the newest zarr-python, which needs Python 3.12 or later, in a separate
+# environment.
 #
 #   tools/zarr_current.sh [FOLDER]      FOLDER (build/zarr-current) holds the environment; PYTHON names the interpreter
 #
-# The extension is built for every Python from 3.11 on, so that the one of `make setup` serves.
+# The extension works with every Python from 3.11 on, so the one of `make setup` is used.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/zarr-current}
@@ -13,7 +14,7 @@ python=${PYTHON:-$(found)} || true
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
 "$folder/bin/python" -m pip install --quiet --upgrade zarr xarray dask numpy pytest hypothesis h5py netCDF4 tensorstore cftime
 "$folder/bin/python" -c 'import sys, zarr; print("Python", sys.version.split()[0], "zarr", zarr.__version__)'
-# Warnings of newer packages are theirs to settle.
+# Warnings of newer packages are not ours to fix.
 PYTHONPATH=python exec "$folder/bin/python" -m pytest -q -W default -p no:cacheprovider \
     tests/python/publishing/test_zarr_store.py tests/python/publishing/test_zarr_store_conformance.py tests/python/publishing/test_publish.py \
     tests/python/publishing/test_publish_hdf5.py

@@ -1,11 +1,12 @@
 """HPIO: one value of every struct of a one-dimensional array, contiguous or not in memory and in the file.
 
-Question: what does it cost to write or read one of the three 8-byte values of N structs, where memory holds only that value
-(C) or whole structs (N), and where the file holds only that value (C) or whole structs (N)? The bar (ASGARD, 2017): for files
-of whole structs 10 times faster than collective MPI-IO in reading, 5 times in writing. Ranks share the array in equal parts.
+Question: what does it cost to write or read one of the three 8-byte values of N structs, where memory holds only that
+value (C) or whole structs (N), and where the file holds only that value (C) or whole structs (N)? The bar (ASGARD,
+2017): for files of whole structs 10 times faster than collective MPI-IO in reading, 5 times in writing. Ranks share the
+array in equal parts.
 
-Every engine's write ends when the values are where durability demands them and any process can read them; opening is outside.
-Run by run.py under mpiexec; rank 0 prints one line of JSON per figure.
+Every engine's write ends when the values are where durability demands them and any process can read them; opening is
+outside. Run by run.py under mpiexec; rank 0 prints one line of JSON per figure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ranks of an MPI program share here: acts that all begin together, their costs, and values compared on every rank."""
+"""Shared by the ranks of an MPI program: calls that begin together, their costs, and comparisons on every rank."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wire() -> int:
 
 
 def together(act: Callable[[], object]) -> dict[str, float]:
-    """Let all ranks act at once: the cost of all, from the first that begins to the last that is done; the same on every rank."""
+    """Let all ranks act at once; the cost from the first begin to the last end, the same on every rank."""
     before = wire()
     WORLD.Barrier()
     with Meter() as meter:

@@ -1,10 +1,10 @@
-"""ASGARD's two benchmarks, MPI-Tile-IO and HPIO, beside MPI-IO (ROMIO), h5py and NumPy memmap, on this machine's file system.
+"""ASGARD's benchmarks MPI-Tile-IO and HPIO, beside MPI-IO (ROMIO), h5py and NumPy memmap, on a local file system.
 
     .venv/bin/pip install -r bench/asgard/requirements.txt
     .venv/bin/python bench/asgard/run.py [--full | --quick] [--document]
 
-Each program runs under mpiexec with all engines in turn on the same data; every value is compared, and a wrong one ends the run.
-Calls and bytes are what the system counted for all ranks together; mapped memory is not counted there.
+Each program runs under mpiexec with all engines in turn on the same data; every value is compared, and a wrong one ends
+the run. Calls and bytes are what the system counted for all ranks together; mapped memory is not counted there.
 """
 
 from __future__ import annotations

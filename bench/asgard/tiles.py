@@ -1,7 +1,7 @@
 """MPI-Tile-IO: every rank writes and reads its tile of one two-dimensional array of 8-byte values.
 
-Question: what does it cost beside collective MPI-IO, which reorders the tiles' rows among ranks before it writes? The bar: less
-than collective and than independent MPI-IO, from 512 x 512 to 4096 x 4096 per rank.
+Question: what does it cost beside collective MPI-IO, which reorders the tiles' rows among ranks before it writes? The
+bar: less than collective and than independent MPI-IO, from 512 x 512 to 4096 x 4096 per rank.
 
 As in hpio.py, a write ends when the values are where durability demands them and any process can read them.
 """

@@ -1,15 +1,17 @@
-"""ASGARD's two benchmarks over Ceph: MPI-IO on CephFS beside Drystone in a pool of the same cluster, on a link of 1 Gbit/s.
+"""ASGARD's benchmarks over Ceph: MPI-IO on CephFS beside Drystone in a pool of the same cluster, at 1 Gbit/s.
 
     make rados-class && make setup && .venv/bin/pip install -r bench/asgard/requirements.txt
     sudo .venv/bin/python bench/ceph/collective.py [--quick] [--document]
 
-The bars: one value of each struct of three (HPIO, file N) and tiles of a matrix (MPI-Tile-IO) at least 5 times as fast in writing and 10 times
-in reading as collective MPI-IO. The programs are those of bench/asgard; every value is compared.
+The bars: one value of each struct of three (HPIO, file N) and tiles of a matrix (MPI-Tile-IO) at least 5 times as fast
+in writing and 10 times in reading as collective MPI-IO. The programs are those of bench/asgard; every value is
+compared.
 
-Both lie in one cluster of three storage daemons (objects in memory, one copy). CephFS is mounted by ceph-fuse, with the caches of the client and of
-the kernel off, so that every read asks the storage daemons, as a program on another node would; ROMIO aggregates as it does by itself. The
-programs, the mount and the cluster run in a network namespace whose loopback is a token bucket; ranks talk through shared memory. Bytes on the
-wire are those that the loopback received. It needs root, Ceph's daemons, the class, ceph-mds, ceph-fuse and the packages of bench/asgard.
+Both lie in one cluster of three storage daemons (objects in memory, one copy). CephFS is mounted by ceph-fuse, with the
+caches of the client and of the kernel off, so that every read asks the storage daemons, as a program on another node
+would; ROMIO aggregates as it does by itself. The programs, the mount and the cluster run in a network namespace whose
+loopback is a token bucket; ranks talk through shared memory. Bytes on the wire are those that the loopback received. It
+needs root, Ceph's daemons, the class, ceph-mds, ceph-fuse and the packages of bench/asgard.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A network namespace of the benchmark's own, whose loopback is as slow as a link, and the document that figures go into."""
+"""A network namespace whose loopback is as slow as a link, and the document that figures go into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CephFS of a test cluster, mounted by FUSE without caches, so that what a program reads comes from the storage daemons."""
+"""CephFS of a test cluster, mounted by FUSE without caches, so that reads go to the storage daemons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Mounted:
         self._metadata = cluster.daemon("mds.a", "ceph-mds", "-i", "a", "-f", f"--mds_data={data}")
         self._wait(self._is_active, "the metadata server is not active")
         folder.mkdir()
-        # Neither the kernel nor the client keeps what was read or written: a collective read of the same file would not leave the memory.
+        # Neither the kernel nor the client keeps what was read or written: a collective read of the same file would not
+        # leave the memory.
         plain = ["--client_oc=false", "--fuse_disable_pagecache=true", "--client_mountpoint=/"]
         self._client = cluster.daemon("client.a", "ceph-fuse", "-f", "--id", "admin", *plain, str(folder))
         self._wait(folder.is_mount, "CephFS is not mounted")

@@ -3,13 +3,14 @@
     make rados-class && make setup
     sudo .venv/bin/python bench/ceph/run.py [--quick] [--document]
 
-One field of three 8-byte values is read from blocks of 16 MiB in a cluster of three storage daemons (objects in memory), raw and with
-`shuffle,zstd:1`: by ranges (`DRYSTONE_PROGRAMS=never`), by programs in the daemons (`always`), and as the engine decides (`auto`). The bar: on
-1 Gbit/s at least 2 times as fast as pipelined whole reads, with at most 1.02 bytes on the wire for each byte that is wanted; where the link is
-free the engine must not choose what loses.
+One field of three 8-byte values is read from blocks of 16 MiB in a cluster of three storage daemons (objects in
+memory), raw and with `shuffle,zstd:1`: by ranges (`DRYSTONE_PROGRAMS=never`), by programs in the daemons (`always`),
+and as the engine decides (`auto`). The bar: on 1 Gbit/s at least 2 times as fast as pipelined whole reads, with at most
+1.02 bytes on the wire for each byte that is wanted; where the link is free the engine must not choose what loses.
 
-The cluster and the readers run in a network namespace of their own, whose loopback is limited by a token bucket (`tc ... tbf`): bytes on
-the wire are those that the namespace's interface counted, TCP included. It needs root, Ceph's daemons and the class.
+The cluster and the readers run in a network namespace of their own, whose loopback is limited by a token bucket (`tc
+... tbf`): bytes on the wire are those that the namespace's interface counted, TCP included. It needs root, Ceph's
+daemons and the class.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TRANSFORMS = {"raw": "", "shuffle,zstd:1": "shuffle,zstd:1"}
 
 
 def read(where: str, conf: str, rounds: int) -> None:
-    """Reads the field of each step in turn: prints seconds and bytes on the wire of each round. Run in a process of its own."""
+    """Reads the field of each step, and prints seconds and bytes on the wire of each round; runs in a new process."""
     import drystone as dry
     import numpy as np
 

@@ -1,10 +1,10 @@
-"""The checkpoint kernels of the papers: `.venv/bin/python bench/checkpoint/run.py [--quick] [--document]`, about 20 minutes.
+"""The checkpoint kernels of the papers, about 20 minutes: `bench/checkpoint/run.py [--quick] [--document]`.
 
-Question: what does a checkpoint of N ranks cost, and a restart on the same, half and 5/4 as many, against collective MPI-IO (ROMIO),
-parallel HDF5 and a file per process? Bar: no slower than MPI-IO and HDF5. The kernels (kernel.c) are Pixie3D's checkpoint and LANL's
-mpi_io_test, N to 1 in blocks of 47 KiB. Requests and bytes are counted exactly, by strace in runs of their own; times are of the
-slowest rank, the ways taken in turn, every cell read is compared. A last table asks whether the model chooses well how many ranks
-write (bench/collective).
+Question: what does a checkpoint of N ranks cost, and a restart on the same, half and 5/4 as many, against collective
+MPI-IO (ROMIO), parallel HDF5 and a file per process? Bar: no slower than MPI-IO and HDF5. The kernels (kernel.c) are
+Pixie3D's checkpoint and LANL's mpi_io_test, N to 1 in blocks of 47 KiB. Requests and bytes are counted exactly, by
+strace in runs of their own; times are of the slowest rank, the ways taken in turn, every cell read is compared. A last
+table asks whether the model chooses well how many ranks write (bench/collective).
 
 Needs the C library installed (`make install PREFIX=...`) and, for HDF5, `bench/checkpoint/fetch_hdf5.sh build/hdf5`.
 """
@@ -238,7 +238,7 @@ def pixie(bench: Bench, given: argparse.Namespace) -> str:
             rows += [(f"{label} x {ranks} {what}", cells) for what, cells in found]
     out += "### Restart on the same, half and 5/4 as many ranks, from the page cache\n\n"
     out += read_table(bench.ways, rows)
-    out += "### The same from the device: programs that just began, of files that are not in memory\n\n"
+    out += "### The same from the device: new programs, files not in memory\n\n"
     return out + cold_table(bench.ways, rows)
 
 
@@ -262,7 +262,7 @@ def strided(bench: Bench, given: argparse.Namespace) -> str:
         rows += [(f"{ranks} ranks, {what}", cells) for what, cells in found]
     out += "### Read back: uniform in the pattern of the writers, other in one run per rank\n\n"
     out += read_table(bench.ways, rows)
-    out += "### The same from the device: programs that just began, of files that are not in memory\n\n"
+    out += "### The same from the device: new programs, files not in memory\n\n"
     return out + cold_table(bench.ways, rows)
 
 
@@ -314,7 +314,7 @@ def restarts(
     writers: int,
     patterns: list[tuple[int, str]],
 ) -> list[tuple[str, dict[str, Cell]]]:
-    """What was written once, read by each number of ranks in each way in turn, `count` times, and once more, counted; then cold."""
+    """Read stored data with each number of ranks in each way in turn, `count` times; once more, counted; then cold."""
     for way in bench.ways:
         bench.run("write", writers, kernel, way, size, steps, 0)
     out = []
@@ -409,19 +409,21 @@ def page(text: str, given: argparse.Namespace) -> str:
     left_out += " --small" if given.small else ""
     return f"""# Checkpoint kernels of N ranks
 
-`.venv/bin/python bench/checkpoint/run.py --document{left_out} --rounds {given.rounds}`, after `make install PREFIX=...` and
-`bench/checkpoint/fetch_hdf5.sh build/hdf5`; {date.today()}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}.
+`.venv/bin/python bench/checkpoint/run.py --document{left_out} --rounds {given.rounds}`, after `make install PREFIX=...`
+and `bench/checkpoint/fetch_hdf5.sh build/hdf5`; {date.today()}, {os.cpu_count()} x {model}, load
+{os.getloadavg()[0]:.1f}.
 
 The kernels follow the descriptions of two codes in the papers on log-structured checkpoints: Pixie3D's, and LANL's
 mpi_io_test. MPI-IO is ROMIO with collective calls and one view per array; HDF5 is parallel 1.10.8 with collective
 transfers and no fill values; `files` is a file per process. All but Drystone make a new file per checkpoint, whose
-opening and closing are included; Drystone's container is opened once. Times are medians of the slowest rank; below 1 is
-faster in the column of ratios. Requests and bytes are exact, for all ranks together. For Drystone they are those of a
-further checkpoint, and beside them (`once`) those of a run of any length: the container, its logs, and closing them.
+opening and closing are included; Drystone's container is opened once. Times are medians of the slowest rank. In the
+column of ratios, below 1 means that Drystone is faster. Requests and bytes are exact, for all ranks together. For
+Drystone they are those of each further checkpoint. The column `once` has those that a run of any length makes once: for
+the container, its logs, and closing them.
 Mapped reads from the page cache are not counted. Ranks share {os.cpu_count()} cores, so more ranks than that show the
 load on a file system, not how a cluster would scale. A restart from the page cache reads data that was just written. A
 restart from the device is that of a new job: its files were synced and dropped from memory (`posix_fadvise`), and its
-time includes everything that a program does only once.
+time includes all work that a program does only once.
 
 {busy}{text}"""
 

@@ -1,8 +1,9 @@
-"""Does the model choose well how many ranks write? `.venv/bin/python bench/collective/run.py`, with the C library installed in $PREFIX.
+"""Does the model choose the number of writing ranks well? Needs the C library installed in $PREFIX.
 
-The same blocks of all ranks, written as steps by the number of writers that the model takes and by every power of two; besides by
-one file per rank and by collective MPI-IO. The bar: the model within 1.2 of the best number of writers, and not slower than
-collective MPI-IO. Medians over steps of the slowest rank, the ways taken in turn; what was written is read back and compared.
+The same blocks of all ranks, written as steps by the number of writers that the model takes and by every power of two;
+besides by one file per rank and by collective MPI-IO. The bar: the model within 1.2 of the best number of writers, and
+not slower than collective MPI-IO. Medians over steps of the slowest rank, the ways taken in turn; what was written is
+read back and compared.
 """
 
 from __future__ import annotations

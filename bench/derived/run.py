@@ -1,11 +1,12 @@
-"""What a derived variable costs beside reading its inputs, in which memory, and whether it has the same bits however the run was cut.
+"""The cost of a derived variable beside reading its inputs, its memory, and whether the bits depend on the partition.
 
-The bars: at most 1.1 times reading the inputs cold; at least twice NumPy and as fast as numexpr where everything is in the cache of the
-system; halo bytes at most 1.1 of the surface; memory of tiles and 32 MiB; a query on a magnitude at one hit in 1e5 five times faster than
-computing everywhere; no cell that depends on the blocks.
+The bars: at most 1.1 times reading the inputs cold; at least twice NumPy and as fast as numexpr where everything is in
+the cache of the system; halo bytes at most 1.1 of the surface; memory of tiles and 32 MiB; a query on a magnitude at
+one hit in 1e5 five times faster than computing everywhere; no cell that depends on the blocks.
 
-NumPy and numexpr read the inputs with Drystone and compute; the derived variable is read into the same memory. Every result is compared.
-Cold: the files of the container are dropped from the system's cache before each round. The least time of the rounds counts.
+NumPy and numexpr read the inputs with Drystone and compute; the derived variable is read into the same memory. Every
+result is compared. Cold: the files of the container are dropped from the system's cache before each round. The least
+time of the rounds counts.
 
 `python bench/derived/run.py [--edge N] [--rounds N]`, some minutes; it prints the tables of docs/benchmarks/derived.md.
 """
@@ -152,9 +153,10 @@ def speeds(c: dry.Container, folder: Path, fields: list[Array], rounds: int) -> 
         ]
         for act in (lambda n=count: read(n), lambda v=variable, o=out: v.read(out=o)):
             cells.append(f"{min(processor_time(act, folder) for _ in range(rounds)) * 1e3:.0f}")
-        before = c.metrics
+        before = c.metrics()
         variable.read(out=out)
-        bytes_read, requests = (c.metrics[name] - before[name] for name in ("read_bytes", "read_requests"))
+        after = c.metrics()
+        bytes_read, requests = (after[name] - before[name] for name in ("read_bytes", "read_requests"))
         cells += [f"{bytes_read / (count * fields[0].nbytes):.2f}", f"{requests}"]
         print(f"| `{text}` | {' | '.join(cells)} |")
 
@@ -171,10 +173,10 @@ def memory(c: dry.Container) -> None:
 
 
 def query(c: dry.Container, cubes: dry.Container, rounds: int, put: float) -> None:
-    """A query on a magnitude at one hit in 1e5, beside computing it everywhere: with nothing stored, with statistics, with values.
+    """A query on a magnitude at one hit in 1e5, beside computing it everywhere: nothing, statistics or values stored.
 
-    With nothing stored the statistics of the inputs decide, which are those of their subchunks: `cubes` has the same inputs in small ones.
-    Computing everywhere takes the time of the container in which it takes less.
+    With nothing stored the statistics of the inputs decide, which are those of their subchunks: `cubes` has the same
+    inputs in small ones. Computing everywhere takes the time of the container in which it takes less.
     """
     values = c["magnitude"][...]
     limit = float(np.sort(values.ravel())[-max(values.size // 100_000, 1)])
@@ -200,7 +202,8 @@ def query(c: dry.Container, cubes: dry.Container, rounds: int, put: float) -> No
         fast = least(lambda c=run, n=name: c.query(f"{n} > {limit!r}").count(), rounds)
         part = q.report.bytes / (3 * values.nbytes)
         print(
-            f"| {kind} | {part:.4f} | {slow / fast:.1f} x faster | {more / (3 * values.nbytes):.4f} | {stored / put:.2f} |"
+            f"| {kind} | {part:.4f} | {slow / fast:.1f} x faster | {more / (3 * values.nbytes):.4f} | "
+            f"{stored / put:.2f} |"
         )
 
 
@@ -260,7 +263,8 @@ def halo(c: dry.Container, edge: int) -> None:
     plan = c["laplacian"].explain[side : 2 * side, side : 2 * side, side : 2 * side]
     surface = (side + 2) ** 3 * 4
     print(
-        f"\nInputs of `laplacian` in a box of {side}^3: {plan.wanted_bytes} bytes, {plan.wanted_bytes / surface:.3f} of cells and surface"
+        f"\nInputs of `laplacian` in a box of {side}^3: {plan.wanted_bytes} bytes, {plan.wanted_bytes / surface:.3f} "
+        "of cells and surface"
     )
 
 

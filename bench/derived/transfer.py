@@ -2,10 +2,10 @@
 
     sudo .venv/bin/python bench/derived/transfer.py [--edge N] [--rounds N]
 
-The bar: half of the bytes, and at most 0.6 of the time, at 1 Gbit/s. A server on this machine keeps four blocks, each a cube, raw and with
-`shuffle,zstd:1` on values of three digits. Reader and server share a network namespace whose loopback is a token bucket, and counts bytes. One handle reads all of
-them, and a plane across the stored order, in turn as float64 and as float32; every value is compared. It prints the table of
-docs/benchmarks/derived.md.
+The bar: half of the bytes, and at most 0.6 of the time, at 1 Gbit/s. A server on this machine keeps four blocks, each a
+cube, raw and with `shuffle,zstd:1` on values of three digits. Reader and server share a network namespace whose
+loopback is a token bucket, and counts bytes. One handle reads all of them, and a plane across the stored order, in turn
+as float64 and as float32; every value is compared. It prints the table of docs/benchmarks/derived.md.
 """
 
 from __future__ import annotations

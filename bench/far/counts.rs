@@ -1,8 +1,8 @@
 //! What do an open, a plane and many ranges cost on a far store, in requests, round trips and time?
 //!
-//! Bar to beat: bytes / bandwidth + 2 round trips for what fits the window, and a cold open of 20,000 blocks in at most 5 requests and 2
-//! rounds. The link is simulated (`DelayStore`): counts and rounds are exact; times hold for a machine that does nothing else. A line is
-//! one latency. Run it by `cargo bench -p drystone --bench far`.
+//! Bar to beat: bytes / bandwidth + 2 round trips for what fits the window, and a cold open of 20,000 blocks in at most
+//! 5 requests and 2 rounds. The link is simulated (`DelayStore`): counts and rounds are exact; times hold for a machine
+//! that does nothing else. A line is one latency. Run it by `cargo bench -p drystone --bench far`.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
 
 use std::sync::Arc;

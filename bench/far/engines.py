@@ -1,4 +1,4 @@
-"""How each engine is driven on the server: with at most 128 requests under way, and chunks of 1 MiB where it has chunks.
+"""How each engine uses the server: at most 128 requests under way, and chunks of 1 MiB if it has chunks.
 
 - *drystone*: its defaults; written as one writer writes it, and the same container published.
 - *zarr*: zarr-python over obstore, `async.concurrency` 128.

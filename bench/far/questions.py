@@ -1,7 +1,8 @@
 """What is asked on a far store; each question writes without a link and measures over one.
 
 Invariants
-- engines are asked in turn, first in another order each round; a time is the median of the rounds, counts are those of the last;
+- engines are asked in turn, first in another order each round; a time is the median of the rounds, counts are those of
+  the last;
 - a handle is new in every round, and every value is compared outside the clock;
 - an engine that fails leaves its reason in the table.
 """
@@ -201,7 +202,7 @@ print(time.perf_counter() - begun, (peak() - before) / 1024)
 
 
 def checkpoint(server: Server, rounds: int, count: int, mib: int) -> tuple[list[Row], list[str]]:
-    """Blocks of one process, in one step with its commit, beside multipart uploads of the bare bytes with the best number of files at once."""
+    """Blocks of one process, in one step with its commit, beside multipart uploads of the bare bytes."""
     rows, remarks = [], []
     ways = {"drystone": ("drystone", 0), **{f"obstore, {n} at once": ("obstore", n) for n in (1, 2, 4)}}
     for rtt in RTTS:

@@ -1,12 +1,12 @@
 """Measures opens, reads and writes on a far store beside TensorStore, Icechunk and zarr over obstore.
 
-The server is the scripted one of crates/s3-rig, in a process of its own behind a link of 1 Gbit/s, with round trips of 1 and 30 ms. Counts
-are exact. Bars: a cold open of 20,000 blocks in 5 requests and 2 rounds; 64 MiB in 64 ranges in 1.15 of bytes / bandwidth + 2 round trips,
-and 1.3 times as fast as the best peer; boxes, planes and points at 0.6 of the best peer's requests x round trip + bytes / bandwidth; a
-checkpoint at 0.9 of the best multipart upload.
+The server is the scripted one of crates/s3-rig, in a process of its own behind a link of 1 Gbit/s, with round trips of
+1 and 30 ms. Counts are exact. Bars: a cold open of 20,000 blocks in 5 requests and 2 rounds; 64 MiB in 64 ranges in
+1.15 of bytes / bandwidth + 2 round trips, and 1.3 times as fast as the best peer; boxes, planes and points at 0.6 of
+the best peer's requests x round trip + bytes / bandwidth; a checkpoint at 0.9 of the best multipart upload.
 
-The first run makes an environment of bench/far/requirements.txt in build/far and goes on in it; `--here` takes the packages of the Python it
-is started with. The extension must be built (`make setup`). A wrong value ends the run.
+The first run makes an environment of bench/far/requirements.txt in build/far and goes on in it; `--here` takes the
+packages of the Python it is started with. The extension must be built (`make setup`). A wrong value ends the run.
 """
 
 from __future__ import annotations

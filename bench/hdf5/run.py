@@ -1,12 +1,13 @@
-"""HDF5 programs unchanged: `.venv/bin/python bench/hdf5/run.py [--quick] [--document]`, at most about 8 minutes (`--minutes`).
+"""HDF5 programs unchanged, at most about 8 minutes (`--minutes`): `bench/hdf5/run.py [--quick] [--document]`.
 
-Question: how long does an HDF5 program wait, and how long until its data is durable, through the connector and on native HDF5? Bar: the
-application waits a quarter of the time, and the total is never longer. The kernels (kernels.c) are VPIC-IO, BD-CATS-IO and H5Boss, the
-same program for every way: only HDF5_VOL_CONNECTOR and HDF5_PLUGIN_PATH differ, and each run says which connector HDF5 really used.
-Ways take turns, in another order each round, and are compared within rounds; every value read is compared.
+Question: how long does an HDF5 program wait, and how long until its data is durable, through the connector and on
+native HDF5? Bar: the application waits a quarter of the time, and the total is never longer. The kernels (kernels.c)
+are VPIC-IO, BD-CATS-IO and H5Boss, the same program for every way: only HDF5_VOL_CONNECTOR and HDF5_PLUGIN_PATH differ,
+and each run says which connector HDF5 really used. Ways take turns, in another order each round, and are compared
+within rounds; every value read is compared.
 
-Equal durability: each run ends in H5Fflush and H5Fclose; then every file left behind is fsynced here, and that time is in the total of
-every way. Bytes and files are counted as they lie there afterwards.
+Equal durability: each run ends in H5Fflush and H5Fclose; then every file left behind is fsynced here, and that time is
+in the total of every way. Bytes and files are counted as they lie there afterwards.
 
 Needs `bench/hdf5/build_hdf5.sh build/hdf5-1.14.5` (parallel HDF5) and the plug-in (`make setup`).
 """
@@ -72,7 +73,7 @@ class Bench:
         return self.folder / f"{way.connector}-{way.transfer}" / "data.h5"
 
     def run(self, act: str, way: Way, ranks: int, *more: object) -> Times:
-        """One program; the seconds it tells. What is told several times is added up; steps are also given one by one."""
+        """Run one program; the seconds that it prints, summed by name, and those of steps also one by one."""
         path = self.file(way)
         path.parent.mkdir(exist_ok=True)
         words = [BIN / "mpiexec", "-n", ranks, self.program, act, path, way.transfer, *more]
@@ -160,7 +161,7 @@ class Case:
         return median(times[what] for times in self.rounds[way])
 
     def ratio(self, way: Way, what: str) -> float:
-        """Native's time by this way's in the same round, each with its best kind of transfer of that round; the median."""
+        """Median ratio of native's time to this way's in the same round, each with its better kind of transfer."""
         pairs = zip(self.rounds[way], *(self.rounds[w] for w in WAYS if w.connector == NATIVE), strict=True)
         return median(min(n[what] for n in native) / mine[what] for mine, *native in pairs)
 
@@ -184,7 +185,8 @@ def main() -> None:
         bench = compiled(given.hdf5.resolve(), Path(folder))
         rounds = 1 if given.quick else given.rounds
         ranks = [int(word) for word in given.ranks.split(",")]
-        # Five measurements for each number of ranks (VPIC, BD-CATS cold and not, H5Boss and its reading), one more pair, two of turns.
+        # Five measurements for each number of ranks (VPIC, BD-CATS cold and not, H5Boss and its reading), one more
+        # pair, two of turns.
         bench.share = 60 * given.minutes / (5 * len(ranks) + 4)
         text = particles(bench, rounds, given.quick, ranks) + spectra(bench, rounds, given.quick, ranks)
         text += turns(bench, rounds, given.quick, ranks)
@@ -272,7 +274,7 @@ def particles(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
     out += (
         write_table(writes, "wait")
         + limit_table(limits)
-        + "## BD-CATS-IO: all of it read, an even share each\n\n"
+        + "## BD-CATS-IO: everything is read, an even share per rank\n\n"
         + read_table(reads)
     )
     return out
@@ -308,10 +310,10 @@ def turns(bench: Bench, rounds: int, quick: bool, ranks: list[int]) -> str:
         reads.append(again)
         bench.clear()
     out = (
-        "## Cells in turns: one variable of 4-byte integers, of which each rank writes every n-th\n\n"
+        "## Interleaved cells: one variable of 4-byte integers, of which each rank writes every n-th\n\n"
         + write_table(writes, "wait")
     )
-    return out + "Reading, an even share each:\n\n" + read_table(reads)
+    return out + "Reading, an even share per rank:\n\n" + read_table(reads)
 
 
 def limit_table(limits: list[tuple[str, Times]]) -> str:
@@ -321,10 +323,10 @@ def limit_table(limits: list[tuple[str, Times]]) -> str:
     for label, times in limits:
         lines.append(line([label, *(seconds(times[what]) for what in ("copy", "files", "files-durable"))]))
     return (
-        "The limits, by the same ranks without HDF5: the same bytes copied once into memory that is there already, which whoever gives "
-        "the buffers back must do at least; written to a file per rank with write(), and then synced, one fsync each:\n\n"
-        + "\n".join(lines)
-        + "\n\n"
+        "The limits, by the same ranks without HDF5. First, the same bytes are copied once into allocated memory; a "
+        "library that returns the buffers to the caller must do at least this. Second, they are written to a file "
+        "per rank with "
+        "write(). Third, these files are also synced, with one fsync each:\n\n" + "\n".join(lines) + "\n\n"
     )
 
 
@@ -395,16 +397,17 @@ H5Boss in the papers on object stores for HDF5. One program uses parallel HDF5 1
 the environment selects the connector, and each run states which one HDF5 used. Every value read is compared with the
 one written.
 
-- *waits*: from a barrier before the first H5Dwrite of a step to one after the last, all steps added up, as in the paper. It ends
-  when the caller's buffers may be used again; **nothing is durable then, in either way**.
-- *total to durable*: from before H5Fcreate to after H5Fclose, with an H5Fflush before it, without computation, plus the
-  time to fsync every remaining file. Then everything is durable, in either way.
-- *times native's*: native HDF5's time divided by the connector's, for the better of native's two kinds of transfer in the same round; the median
-  over the rounds, at most {given.rounds} (5,000 datasets: one). Above 1 the connector is faster.
+- *waits*: from a barrier before the first H5Dwrite of a step to a barrier after the last, summed over all steps, as
+  in the paper. It ends when the caller may reuse its buffers; **nothing is durable then, in either way**.
+- *total to durable*: from before H5Fcreate to after H5Fclose, with an H5Fflush before H5Fclose, without computation,
+  plus the time to fsync every remaining file. Then everything is durable, in either way.
+- *times native's*: native HDF5's time divided by the connector's, for the better of native's two kinds of transfer in
+  the same round; the median over the rounds, at most {given.rounds} (5,000 datasets: one). Above 1 the connector is
+  faster.
 
-The connector treats both kinds of transfer alike, and is measured with independent ones. Other ranks see the writes of a
-rank after a flush, as HDF5 requires ([HDF5 programs](../guide/hdf5.md)). The ranks share {os.cpu_count()} cores. More ranks than that
-show the load on the file system, not how a cluster would scale.
+The connector treats both kinds of transfer alike, and is measured with independent ones. Other ranks see the writes of
+a rank after a flush, as HDF5 requires ([HDF5 programs](../guide/hdf5.md)). The ranks share {os.cpu_count()} cores. More
+ranks than that show the load on the file system, not how a cluster would scale.
 
 {text}"""
 

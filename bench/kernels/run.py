@@ -2,13 +2,14 @@
 
     .venv/bin/python bench/kernels/run.py [--quick] [--rounds 45] [--document]
 
-Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every case lets NumPy, a
-compiled rule and a copy of as many contiguous bytes act in turn, on one thread, and compares what both left. In the cache they act
-between the same buffers; from memory to memory on one pair of many after the other, so that none is in a cache when its turn comes, nor
-anything that is still to be written. Ratios are medians over rounds of what acted one after the other, so that what else the machine does
-meets both sides; NumPy acts twice a round, and its ratio to itself says how much of a ratio is noise. Calling a rule or NumPy from Python
-is in the times. What comes out below NumPy is measured again on other buffers, and is called slower only if the median of these ratios is
-below each that NumPy has to itself on them. Runs are also compared with what loops written by hand reach (limit.c, if there is a C
+Bar: at least NumPy everywhere; 80 % of memcpy for runs of 512 bytes, 50 % for 8-byte transposes of 4096 squared. Every
+case lets NumPy, a compiled rule and a copy of as many contiguous bytes act in turn, on one thread, and compares what
+both left. In the cache they act between the same buffers; from memory to memory on one pair of many after the other, so
+that none is in a cache when its turn comes, nor anything that is still to be written. Ratios are medians over rounds of
+what acted one after the other, so that what else the machine does meets both sides; NumPy acts twice a round, and its
+ratio to itself says how much of a ratio is noise. Calling a rule or NumPy from Python is in the times. What comes out
+below NumPy is measured again on other buffers, and is called slower only if the median of these ratios is below each
+that NumPy has to itself on them. Runs are also compared with what loops written by hand reach (limit.c, if there is a C
 compiler).
 """
 
@@ -177,12 +178,12 @@ def sets(make: Callable[[], Case], total: int) -> list[Case]:
 
 
 def fifth(times: list[float]) -> float:
-    """The time that a fifth of the rounds do not reach: what else the machine does makes times longer, never shorter."""
+    """The time of the fastest fifth of the rounds: other work on the machine makes times longer, never shorter."""
     return sorted(times)[len(times) // 5]
 
 
 def in_turn(acts: list[list[Callable[[], object]]], rounds: int, repeat: int) -> list[list[float]]:
-    """Seconds of each kind of act by round, in turn; kinds have an act per set of buffers, and each time the next set is used."""
+    """Seconds of each kind of copy by round, in turn; a kind has a copy per set of buffers, used one by one."""
     times: list[list[float]] = [[] for _ in acts]
     used = 0
     for turn in range(rounds):
@@ -215,14 +216,14 @@ class Measured:
 
 @dataclass
 class Verdict:
-    """What is said of all cases: which are slower than NumPy, which as fast as far as can be told, and NumPy's ratios to itself."""
+    """The verdict over all cases: slower than NumPy, as fast within noise, and NumPy's ratios to itself."""
 
     slower: list[str]
     level: list[str]
     noise: list[float]
 
     def judged(self, case: str, make: Callable[[], Case], total: int, rounds: int) -> tuple[Case, Measured]:
-        """What is measured of a case; if that is below NumPy, its medians over other buffers, of which the first have no part."""
+        """The measurement of a case; if it is below NumPy, its medians over other buffers instead."""
         pairs = sets(make, total)
         first = measure(pairs, rounds)
         self.noise.append(first.itself)
@@ -383,9 +384,10 @@ def main() -> None:
     if not arguments.quick:
         parts.append(f"### {PIECE >> 20:,} MiB moved at once, from memory to memory\n")
         parts.append(figures(PIECE, rounds, arguments.only, verdict))
-    parts.append("### Runs that lie apart, beside the best loop written by hand\n")
+    parts.append("### Separate runs, beside the best loop written by hand\n")
     parts.append(
-        "Parts of `memcpy`'s pace: the rule, and in brackets the fastest of the loops in `bench/kernels/limit.c`.\n"
+        "Speed as a fraction of `memcpy`'s: the rule, and in brackets the fastest of the loops in "
+        "`bench/kernels/limit.c`.\n"
     )
     parts += ["In the cache:\n", limits(CACHED, rounds)]
     if not arguments.quick:

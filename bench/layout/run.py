@@ -1,12 +1,12 @@
 """What does a read cost in any direction, cold, without tuning? 512^3 floats written as 2x2x2 blocks of 256^3.
 
-The bars: the worst axis within 2x of the best; at least 5x faster than the worst plane of contiguous HDF5; the sum over three
-planes ahead of every engine at its defaults and level with the best hand-tuned one; bytes read within 1.2x of the model's
-prediction; subchunking costs a write at most 10 %; the median error of 200 predicted reads below 30 %.
+The bars: the worst axis within 2x of the best; at least 5x faster than the worst plane of contiguous HDF5; the sum over
+three planes ahead of every engine at its defaults and level with the best hand-tuned one; bytes read within 1.2x of the
+model's prediction; subchunking costs a write at most 10 %; the median error of 200 predicted reads below 30 %.
 
-`python bench/layout/run.py FOLDER` runs all of it (about five minutes and 10 GB below FOLDER), writes docs/benchmarks/layout.md and
-docs/pictures/layout-*.svg. `--quick` shows in seconds that everything works, and writes nothing. `--drop-caches` (root) drops the
-caches of the whole system too before each cold read.
+`python bench/layout/run.py FOLDER` runs all of it (about five minutes and 10 GB below FOLDER), writes
+docs/benchmarks/layout.md and docs/pictures/layout-*.svg. `--quick` shows in seconds that everything works, and writes
+nothing. `--drop-caches` (root) drops the caches of the whole system too before each cold read.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def predicted_bytes(settings: Settings, edge: int) -> list[str]:
             keys = [tuple(at if a == axis else slice(None) for a in range(3)) for at in places]
             planned = sum(c["t"].explain[key].read_bytes for key in keys) / len(keys)
             out.append(
-                f"- plane {AXES[axis]}: {planned / 2**20:.1f} MiB planned at {len(keys)} places on average, "
+                f"- plane {AXES[axis]}: {planned / 2**20:.1f} MiB planned at {len(keys)} positions on average, "
                 f"{model / 2**20:.1f} MiB predicted by the model: {planned / model:.2f} (bar: within 1.2x)"
             )
     return out
@@ -217,7 +217,7 @@ def curve(settings: Settings, edge: int) -> str:
 
 
 def calibrate(settings: Settings) -> str:
-    """Measure the store once, for this run alone: the cut, the plans and the predictions below are all for the same figures."""
+    """Measure the store once for this run: cut, plans and predictions all use the same figures."""
     os.environ["DRYSTONE_CACHE"] = str(settings.folder / "cache")
     with dry.create(settings.folder / "probed") as c:
         return str(c.calibrate(seconds=0.5 if settings.quick else 6.0))
@@ -249,10 +249,11 @@ def predictions(settings: Settings, edge: int) -> str:
 
 PAGE = """# Benchmarks: layout
 
-`python bench/layout/run.py FOLDER`{how} writes this page. The data are {edge}^3 float32 in 2 x 2 x 2 blocks of {half}^3. Every value read
-is checked. Engines run in turn, and times are medians of 3 rounds. Cold: the files were dropped from this machine's page
-cache; the disk of a virtual machine may still hold them. Peers write without compression, like Drystone. There were
-{cpus} processors, with a load of {load:.1f} at the start. On a busy machine, ratios and counts are more reliable than times.
+`python bench/layout/run.py FOLDER`{how} writes this page. The data are {edge}^3 float32 in 2 x 2 x 2 blocks of
+{half}^3. Every value read is checked. Engines run in turn, and times are medians of 3 rounds. Cold: the files were
+dropped from this machine's page cache; the disk of a virtual machine may still hold them. Peers write without
+compression, like Drystone. There were {cpus} processors, with a load of {load:.1f} at the start. On a busy machine,
+ratios and counts are more reliable than times.
 
 ```
 {calibration}
@@ -260,7 +261,8 @@ cache; the disk of a virtual machine may still hold them. Peers write without co
 
 ## Reads, ms
 
-Two planes across each axis, 8 boxes, 8 pencils along each axis, 32 points; each act opens and closes.
+Two planes across each axis, 8 boxes, 8 pencils along each axis, 32 points; each measurement opens and closes the
+container.
 
 {tables}
 
@@ -270,7 +272,7 @@ Left out: {left_out}.
 
 {bars}
 
-## What the model said
+## Predictions of the model
 
 {predicted}
 
@@ -282,12 +284,13 @@ Left out: {left_out}.
 
 ## Writes
 
-Subchunks beside whole blocks (`layout="log"`), medians of 9 alternations; the bar is 1.10. One process writes the same block eight
-times, gathering with one thread and handing over with another; eight processes have a block each and share the processors.
+Subchunks beside whole blocks (`layout="log"`), medians of 9 alternations; the bar is 1.10. One process writes the same
+block eight times; one of its threads gathers, and another passes the bytes to the system. Eight processes have a block
+each and share the processors.
 
 {overhead}
 
-## Predictions
+## Predictions of random reads
 
 {predictions}
 """

@@ -103,7 +103,7 @@ class Peer(Setting):
 
 
 def every(folder: Path, edge: int) -> tuple[list[Setting], list[str]]:
-    """All that can run here, and what is left out and why. Hand-tuned are the cubes that served each best for planes."""
+    """All engines that can run here, and the reasons for those left out. Hand-tuned cubes are the best for planes."""
     large, small, whole = min(64, edge // 2), min(32, edge // 2), (edge,) * 3
     ours: list[Setting] = [Drystone("drystone", folder), Drystone("drystone, log", folder, "log")]
     peers = [

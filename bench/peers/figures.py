@@ -1,4 +1,4 @@
-"""A whole run: questions one after another, the limits of the machine beside them, figures as JSON, Markdown and plots."""
+"""A whole run: one question after another beside the limits of the machine; figures as JSON, Markdown and plots."""
 
 from __future__ import annotations
 

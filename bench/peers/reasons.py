@@ -1,6 +1,7 @@
 """Why a peer is ahead where it is: each row of the figures in which one is, with the reason beside it.
 
-A reason stands for rows and engines whose names match its patterns; a row that none matches says that no reason is known yet.
+A reason stands for rows and engines whose names match its patterns; a row that none matches says that no reason is
+known yet.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from rounds import LIMIT, OURS, Question
 
 _CHECKED = "Drystone verifies a checksum of every 16 KiB it reads and keeps one, with minimum and maximum, of what it writes"
 _GATHERED = (
-    "Drystone gathers large blocks' rows into subchunks that serve every direction of reading, and makes minimum, maximum and a"
-    " checksum of every 16 KiB"
+    "Drystone gathers large blocks' rows into subchunks that serve every direction of reading, and makes minimum, "
+    "maximum and a checksum of every 16 KiB"
 )
 _COMMIT = "a step of Drystone becomes visible as a whole by an immutable manifest, a file of its own"
 
@@ -24,26 +25,27 @@ REASONS: list[tuple[str, str, str, str]] = [
         ".*",
         f"{_COMMIT}: three syncs in turn (segment, manifest, folder) where a file per process has one",
     ),
-    ("checkpoint", "KiB each, async", ".*", f"{_COMMIT}, and the peer makes nothing of the kind"),
+    ("checkpoint", "KiB each, async", ".*", f"{_COMMIT}, and the peer makes no such file"),
     (
         "checkpoint",
         "MiB each",
         ".*",
-        f"{_GATHERED}; the peer hands the caller's memory over as it lies",
+        f"{_GATHERED}; the peer writes the caller's memory unchanged",
     ),
     (
         "restart",
         "cold",
         ".*",
-        "of cut blocks each reader wants pieces that lie apart, with a table and checks of their own; the system brings what it is told of in"
-        " pages of 4 KiB, and the peer's blocks, each one run, in large ones",
+        "each reader wants separate pieces of cut blocks, with a table and checks of their own; the kernel reads "
+        "hinted ranges in pages of 4 KiB, and the peer's contiguous blocks in large ones",
     ),
     (
         "restart",
         "",
         ".*",
-        "Drystone reads a subchunk into the processor's cache and copies its rows out of it, which reads the lines of their places"
-        " as well; the peer's blocks are read straight to their places (checksums are a twentieth of the time)",
+        "Drystone reads a subchunk into the processor's cache and copies its rows from there, which also reads the "
+        "lines of their destination; the peer's blocks are read directly to their destination (checksums take a "
+        "twentieth of the time)",
     ),
     (
         "many_blocks",
@@ -61,19 +63,20 @@ REASONS: list[tuple[str, str, str, str]] = [
         "many_blocks",
         "plane|read all",
         ".*",
-        f"{_CHECKED}; the peer's blocks lie in order, ours in the order in which they came",
+        f"{_CHECKED}; the peer's blocks are in order, Drystone's in the order of writing",
     ),
     (
         "many_blocks",
         "open",
         ".*",
-        "the peer reads nothing that says where blocks are until a read asks for it",
+        "the peer reads the locations of blocks only when a read needs them",
     ),
     (
         "many_steps",
         "durable",
         ".*",
-        f"{_COMMIT}: two waits in turn (segment and manifest, then the folder); the peer waits once, or for its files side by side",
+        f"{_COMMIT}: two waits in turn (segment and manifest, then the folder); the peer waits once, or for its "
+        "files concurrently",
     ),
     (
         "many_steps",
@@ -86,32 +89,35 @@ REASONS: list[tuple[str, str, str, str]] = [
         "many_steps",
         "series|one variable",
         ".*",
-        "the manifest, then the index, then 64 KiB runs of the variable's pieces: the peer has fewer levels between, and longer runs",
+        "Drystone reads the manifest, then the index, then 64 KiB runs of the variable's pieces; the peer has fewer "
+        "levels, and longer runs",
     ),
     (
         "many_steps",
         "open|last",
         ".*",
-        "the manifest, then the index, then the values: the peer has fewer levels between",
+        "Drystone reads the manifest, then the index, then the values; the peer has fewer levels",
     ),
     (
         "boxes",
         "",
         ".*",
-        "Drystone reads and verifies each row or cell with the 16 KiB around it; the peer reads whole blocks or rows, verifies nothing",
+        "Drystone reads and verifies each row or cell with the 16 KiB around it; the peer reads whole blocks or rows "
+        "and verifies nothing",
     ),
     (
         "records",
         "write",
         ".*",
-        "Drystone takes records apart, with checks and statistics of each member; the peer stores them as they come, or was given members",
+        "Drystone splits records, with checks and statistics of each member; the peer stores them unchanged, or was "
+        "given members",
     ),
     ("records", "read", ".*", f"{_CHECKED}; the peer reads a contiguous array"),
     (
         "codecs",
         "write",
         ".*",
-        "statistics, a histogram and checksums are made besides; cuts and threads differ",
+        "Drystone also makes statistics, a histogram and checksums; cuts and threads differ",
     ),
     ("codecs", "read", ".*", "the peer decodes in other units or with more threads, and verifies nothing"),
 ]

@@ -1,8 +1,8 @@
 """Measures Drystone beside its peers: `make peers`, or `bench/peers/run.py` with any Python 3.11 or newer.
 
-The first run makes an environment of bench/peers/requirements.txt in build/peers and goes on in it; `--here` takes the packages of
-the Python it is started with, whichever they are. The extension must be built (`make setup`). `--document` puts the figures into
-docs/benchmarks/peers.md. Nothing here asserts a time; a wrong value ends the run.
+The first run makes an environment of bench/peers/requirements.txt in build/peers and goes on in it; `--here` takes the
+packages of the Python it is started with, whichever they are. The extension must be built (`make setup`). `--document`
+puts the figures into docs/benchmarks/peers.md. Nothing here asserts a time; a wrong value ends the run.
 """
 
 from __future__ import annotations

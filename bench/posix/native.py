@@ -1,4 +1,4 @@
-"""The strided kernel by puts: `mpiexec -n N python bench/posix/native.py CONTAINER BLOCKS SIZE`; prints the seconds of the slowest rank."""
+"""The strided kernel by puts: `mpiexec -n N python bench/posix/native.py CONTAINER BLOCKS SIZE`; prints seconds."""
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
-"""Ordinary files in a container: `.venv/bin/python bench/posix/run.py [--quick] [--document]`, some minutes; needs /dev/fuse.
+"""Ordinary files in a container, some minutes; needs /dev/fuse: `bench/posix/run.py [--quick] [--document]`.
 
-Question: what do unmodified programs gain and lose that write and read files through `drystone mount`?
+Question: what do unmodified programs gain and lose that write and read files through `drystone mount`, with `--write`
+and with `--writeback`?
 
-- N ranks write one file in strided blocks of 47 KiB (LANL's mpi_io_test) and restart from it: on the mount by ROMIO and by POSIX, beside
-  ROMIO on the file system, a file per rank on the mount, and puts of the same bytes. Bars: 0.8 of the puts, 2 times ROMIO on the
-  file system, 0.95 of a file per rank; restarts 1.0 of ROMIO's on as many ranks, 0.8 on half as many.
-- Pixie3D's checkpoint, 8 arrays of which each rank has a box, by collective MPI-IO (ROMIO) and by a call for each row of the box,
-  on the mount beside the file system, restarted on as many ranks and on half as many.
+- N ranks write one file in strided blocks of 47 KiB (LANL's mpi_io_test) and restart from it: on the mount by ROMIO and
+  by POSIX, beside ROMIO on the file system, a file per rank on the mount, and puts of the same bytes. Bars: 0.8 of the
+  puts, 2 times ROMIO on the file system, 0.95 of a file per rank; restarts 1.0 of ROMIO's on as many ranks, 0.8 on half
+  as many.
+- Pixie3D's checkpoint, 8 arrays of which each rank has a box, by collective MPI-IO (ROMIO) and by a call for each row
+  of the box, on the mount beside the file system, restarted on as many ranks and on half as many.
 - What reaches the disk: appends only, no lock, at most 2 files per rank.
-- Views: sequential reads of 1 MiB at 0.5 of the file system where they are made on the fly, and at 0.9 where the kernel reads a
-  stored file itself; the first byte of 1 GiB within 20 ms, 20,000 open-stat-close a second.
+- Views: sequential reads of 1 MiB at 0.5 of the file system where they are made on the fly, and at 0.9 where the kernel
+  reads a stored file itself; the first byte of 1 GiB within 20 ms, 20,000 open-stat-close a second.
 - The end of a file of many writes within 10 ms; 32 MiB of memory of an idle mount.
 
 The ways are taken in turn, and medians are told. Every word that is read is compared.
@@ -43,16 +45,21 @@ sys.path.insert(0, str(ROOT / "examples" / "gray_scott"))
 from job import mpi_environment  # noqa: E402
 
 BLOCK = 47 * 1024
+# Ways to write on a mount, and the words of the program for them.
+MOUNTED = (("posix", "posix"), ("romio", "at"), ("each", "each"))
 CALL = re.compile(r"(pwrite64|pwritev)\(\d+<([^>]*\.dat)>.* = (\d+)")
 LOCK = re.compile(r"(?:fcntl\(\d+<[^>]*>, F_SETLKW?|flock\()")
 PLACE = re.compile(r", (\d+)\s*\)\s+= ")
 
 
+KINDS = ("--write", "--writeback")
+
+
 @contextmanager
-def mounted(run: Path, at: Path) -> Iterator[int]:
+def mounted(run: Path, at: Path, kind: str) -> Iterator[int]:
     """A mount for writing; the number of its process."""
     at.mkdir(exist_ok=True)
-    words = [sys.executable, "-m", "drystone", "mount", run, at, "--write"]
+    words = [sys.executable, "-m", "drystone", "mount", run, at, kind]
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
     try:
         if not process.stdout or not process.stdout.readline().startswith("mounted"):
@@ -102,23 +109,20 @@ class Bench:
         )
 
 
-def shared(bench: Bench, files: Path, rounds: int) -> list[str]:
-    """The tables of writing and restarting."""
+def shared(bench: Bench, mounts: dict[str, Path], rounds: int) -> list[str]:
+    """The tables of writing and restarting; `mounts` are the folders of files by the kinds of their mounts."""
     total = bench.blocks * BLOCK / 1e6
     beside = bench.folder / "beside"
     beside.mkdir(exist_ok=True)
     out = [
-        "| ranks | one file on the mount, POSIX | by ROMIO | ROMIO on the file system | a file per rank, mount | puts |"
-        " to ROMIO | to puts | to a file per rank |",
-        "|---:|" + "---:|" * 8,
+        "| ranks | mount | one file on the mount, POSIX | by ROMIO | ROMIO on the file system |"
+        " a file per rank, mount | puts | to ROMIO | to puts | to a file per rank |",
+        "|---:|---|" + "---:|" * 8,
     ]
     for ranks in (4, 8):
-        ways = [
-            ("posix", "posix", files),
-            ("romio", "at", files),
-            ("beside", "at", beside),
-            ("each", "each", files),
-        ]
+        ways = [("beside", "at", beside)]
+        for kind, files in mounts.items():
+            ways += [(f"{name}{kind}", how, files) for name, how in MOUNTED]
         seen: dict[str, list[float]] = {}
         for number in range(rounds):
             for name, how, folder in ways:
@@ -126,46 +130,52 @@ def shared(bench: Bench, files: Path, rounds: int) -> list[str]:
                 seen.setdefault(name, []).append(total / seconds)
             seen.setdefault("puts", []).append(total / bench.puts(ranks))
         rate = {name: statistics.median(values) for name, values in seen.items()}
-        cells = [f"{rate[name]:.0f} MB/s" for name in ("posix", "romio", "beside", "each", "puts")]
-        cells += [f"{rate['romio'] / rate[name]:.2f}" for name in ("beside", "puts", "each")]
-        out.append(f"| {ranks} | {' | '.join(cells)} |")
+        for kind in mounts:
+            posix, romio, each = (rate[f"{name}{kind}"] for name, _ in MOUNTED)
+            rates = [posix, romio, rate["beside"], each, rate["puts"]]
+            cells = [f"`{kind}`", *(f"{value:.0f} MB/s" for value in rates)]
+            cells += [f"{romio / other:.2f}" for other in (rate["beside"], rate["puts"], each)]
+            out.append(f"| {ranks} | {' | '.join(cells)} |")
     out += [
         "",
-        "| restart of 8 ranks' file on | the mount, ROMIO | the file system, ROMIO | ratio | bar |",
-        "|---|---:|---:|---:|---:|",
+        "| restart of 8 ranks' file on | mount | the mount, ROMIO | the file system, ROMIO | ratio | bar |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for ranks, bar in ((8, 1.0), (4, 0.8)):
-        pairs = [
-            (
-                bench.strided("read", "at", ranks, files / "romio8.0"),
-                bench.strided("read", "at", ranks, beside / "beside8.0"),
-            )
-            for _ in range(rounds)
-        ]
-        mount, other = (total / statistics.median(side) for side in zip(*pairs, strict=True))
-        out.append(f"| {ranks} ranks | {mount:.0f} MB/s | {other:.0f} MB/s | {mount / other:.2f} | {bar} |")
+        paths = {kind: files / f"romio{kind}8.0" for kind, files in mounts.items()}
+        paths["beside"] = beside / "beside8.0"
+        times: dict[str, list[float]] = {}
+        for _ in range(rounds):
+            for name, path in paths.items():
+                times.setdefault(name, []).append(bench.strided("read", "at", ranks, path))
+        rate = {name: total / statistics.median(seconds) for name, seconds in times.items()}
+        for kind in mounts:
+            cells = [f"`{kind}`", f"{rate[kind]:.0f} MB/s", f"{rate['beside']:.0f} MB/s"]
+            out.append(f"| {ranks} ranks | {' | '.join(cells)} | {rate[kind] / rate['beside']:.2f} | {bar} |")
     return out
 
 
-def checkpoint(bench: Bench, files: Path, rounds: int) -> list[str]:
+def checkpoint(bench: Bench, mounts: dict[str, Path], rounds: int) -> list[str]:
     """The table of Pixie3D's checkpoint."""
     total = 8 * bench.side**3 * 8 / 1e6
     beside = bench.folder / "beside"
     out = [
-        f"| Pixie3D's checkpoint, {total:.0f} MB | the mount | the file system | ratio |",
-        "|---|---:|---:|---:|",
+        f"| Pixie3D's checkpoint, {total:.0f} MB | {' | '.join(f'`{kind}`' for kind in mounts)} | the file system |"
+        " ratios |",
+        "|---|---:|" + "---:|" * (len(mounts) + 1),
     ]
     for how, said in (("view_all", "collective"), ("posix", f"a call per row of {bench.side * 4} bytes")):
         for act, ranks in (("write", 8), ("read", 8), ("read", 4)):
-            seen: dict[Path, list[float]] = {files: [], beside: []}
+            seen: dict[Path, list[float]] = {folder: [] for folder in (*mounts.values(), beside)}
             for number in range(rounds):
                 for folder, rates in seen.items():
                     if act == "write" or number == 0 or how == "view_all":
                         path = folder / f"cube-{how}.{number if act == 'write' else 0}"
                         rates.append(total / bench.cube(act, how, ranks, path))
-            mount, plain = (statistics.median(rates) for rates in seen.values())
-            row = f"| {said}: {act}, {ranks} ranks | {mount:.0f} MB/s | {plain:.0f} MB/s |"
-            out.append(f"{row} {mount / plain:.2f} |")
+            *mounted_rates, plain = (statistics.median(rates) for rates in seen.values())
+            cells = [f"{rate:.0f} MB/s" for rate in (*mounted_rates, plain)]
+            cells.append(", ".join(f"{rate / plain:.2f}" for rate in mounted_rates))
+            out.append(f"| {said}: {act}, {ranks} ranks | {' | '.join(cells)} |")
     return out
 
 
@@ -262,7 +272,8 @@ def views(bench: Bench, run: Path, at: Path, mib: int, rounds: int) -> list[str]
         "|---|---:|---:|",
         f"| first byte after the commit | {first * 1e3:.1f} ms | 20 ms |",
         f"| read in pieces of 1 MiB, made on the fly | {made:.0f} MB/s, {made / plain:.2f} of the file system | 0.5 |",
-        f"| read again after it was mapped, kept by the kernel | {kept:.0f} MB/s, {kept / plain:.2f} of the file system | |",
+        f"| read again after it was mapped, kept by the kernel | {kept:.0f} MB/s, {kept / plain:.2f} of the file "
+        "system | |",
         f"| a published shard of {shard.stat().st_size >> 20} MiB, read by the kernel itself | {through} | 0.9 |",
         f"| open, stat, close | {opens:.0f} a second | 20000 |",
     ]
@@ -326,10 +337,15 @@ def main() -> None:
         folder = Path(name)
         run, at = folder / "run.dry", folder / "at"
         dry.create(run).close()
+        dry.create(folder / "collected.dry").close()
         bench = Bench(folder, blocks)
-        with mounted(run, at) as daemon:
+        with (
+            mounted(run, at, "--write") as daemon,
+            mounted(folder / "collected.dry", folder / "collected", "--writeback"),
+        ):
             idle = resident(daemon)
-            parts = [shared(bench, at / "files", rounds), checkpoint(bench, at / "files", rounds)]
+            mounts = dict(zip(KINDS, (at / "files", folder / "collected" / "files"), strict=True))
+            parts = [shared(bench, mounts, rounds), checkpoint(bench, mounts, rounds)]
             parts.append(counted(bench, at / "files", daemon))
             parts.append(views(bench, run, at, mib, rounds))
             parts[-1].append(unlinked(at / "files", writes))
@@ -339,8 +355,8 @@ def main() -> None:
     if given.document:
         machine = f"{date.today()}, {os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f}"
         head = (
-            "# Ordinary files in a container\n\n`python bench/posix/run.py` measures unmodified programs that write and read"
-            " files through\n[`drystone mount`](../guide/mount.md). Its text lists the bars.\n\n"
+            "# Ordinary files in a container\n\n`python bench/posix/run.py` measures unmodified programs that write "
+            "and read files through\n[`drystone mount`](../guide/mount.md). Its text lists the bars.\n\n"
         )
         PAGE.write_text(f"{head}{machine}. {given.note}\n\n{tables}\n")
 

@@ -2,8 +2,9 @@
 
     python bench/query/catalogue.py [--containers 10000] [--tags 100] [--folder DIR]
 
-Bars: opening the catalogue and a first answer <= 50 ms, an exact question <= 2 ms, an infix <= 50 ms, >= 100 x faster than opening each
-container, an update after one commit <= 10 ms, adding >= 10^4 containers a minute. Files are in the page cache, for opening each as well.
+Bars: opening the catalogue and a first answer <= 50 ms, an exact question <= 2 ms, an infix <= 50 ms, >= 100 x faster
+than opening each container, an update after one commit <= 10 ms, adding >= 10^4 containers a minute. Files are in the
+page cache, for opening each as well.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ COPIES = 20
 def make(folder: Path, containers: int, tags: int) -> None:
     """Small containers: an array, and tags of which some are common, some rare, some its own.
 
-    One in twenty is written, the others are copies of these at other places: a question that one of them answers has twenty answers.
+    One in twenty is written, the others are copies of these at other places: a question that one of them answers has
+    twenty answers.
     """
     random = np.random.default_rng(114)
     different = -(-containers // COPIES)

@@ -2,9 +2,9 @@
 
 The bar: where the two differ by 1.5 times or more, the cheaper one is taken in 95 of 100 reads, cold and warm.
 
-Each box is read by way of the log and by way of what was published, alternating, several times; the smallest time of each counts.
-All values are compared. One command, about two minutes: `python bench/replicas/run.py [--reads N] [--quick]`; it writes
-docs/benchmarks/replicas.md.
+Each box is read by way of the log and by way of what was published, alternating, several times; the smallest time of
+each counts. All values are compared. One command, about two minutes: `python bench/replicas/run.py [--reads N]
+[--quick]`; it writes docs/benchmarks/replicas.md.
 """
 
 from __future__ import annotations

@@ -1,24 +1,29 @@
-"""What a server on the same machine moves, and how fast: beside a raw copy through a socket, and on links that are the limit.
+"""The speed of a server on the same machine, beside a raw copy through a socket, and on slow links.
 
     make setup && .venv/bin/python bench/server/run.py [--quick] [--document]
 
 The questions, with their bars:
 
-- Bulk: a variable is read and written whole through TCP, without encryption and with TLS 1.3. At least 0.8 of a raw copy of the same
-  bytes, with TLS 0.6 of one that is encrypted. Beside it the same container on this machine without a server: what the medium takes.
+- Bulk: a variable is read and written whole through TCP, without encryption and with TLS 1.3. At least 0.8 of a raw
+  copy of the same bytes, with TLS 0.6 of one that is encrypted. Beside it the same container on this machine without a
+  server: what the medium takes.
 - Small: 64 KiB from a block that is stored as it is, over a Unix socket: at most 200 us at the median.
-- Regions: the release of a mapped region of 256 MiB over a Unix socket returns within 100 us at the median, of 4 KiB within 60 us. Steps that
-  are computed while earlier ones are written take at most a quarter of the time of steps that are written durably one by one.
-- Overload: 64 clients ask for as much as they can, of a server that works on 4 requests at once. Throughput at least 0.9 of that of 4
-  clients, no call fails, the busiest client gets at most twice what the idlest gets, and the server takes at most 64 MiB more memory.
-- In transit: a minimum and maximum, a histogram and means of blocks, computed when 256 MiB are released, take at most 0.15 more until these are committed.
+- Regions: the release of a mapped region of 256 MiB over a Unix socket returns within 100 us at the median, of 4 KiB
+  within 60 us. Steps that are computed while earlier ones are written take at most a quarter of the time of steps that
+  are written durably one by one.
+- Overload: 64 clients ask for as much as they can, of a server that works on 4 requests at once. Throughput at least
+  0.9 of that of 4 clients, no call fails, the busiest client gets at most twice what the idlest gets, and the server
+  takes at most 64 MiB more memory.
+- In transit: a minimum and maximum, a histogram and means of blocks, computed when 256 MiB are released, take at most
+  0.15 more until these are committed.
 - Operation: /metrics within 5 ms.
-- Bytes: a plane across the stored order, one field of three, and every eighth plane, with tables of blocks at hand. Requests and replies
-  together at most 1.02 bytes for each that is wanted and 1 KiB; where ranges move at least 3 times what is wanted, at most 0.6 of their time.
+- Bytes: a plane across the stored order, one field of three, and every eighth plane, with tables of blocks at hand.
+  Requests and replies together at most 1.02 bytes for each that is wanted and 1 KiB; where ranges move at least 3 times
+  what is wanted, at most 0.6 of their time.
 - Names: 1,000 attributes and 200 variables in at most 3 round trips.
 
-Bytes and round trips are counted by a relay between client and server, which also limits the rate. They do not depend on the machine;
-times do. Clients and server share the machine.
+Bytes and round trips are counted by a relay between client and server, which also limits the rate. They do not depend
+on the machine; times do. Clients and server share the machine.
 """
 
 from __future__ import annotations
@@ -59,7 +64,7 @@ LINKS = {"1 Gbit/s": 125e6, "100 Mbit/s": 12.5e6}
 
 
 def raw_copy(size: int, certified: Path | None = None) -> float:
-    """Bytes per second that one process sends and another receives through a TCP socket; with a certificate through TLS 1.3."""
+    """Bytes per second from one process to another through a TCP socket; with a certificate through TLS 1.3."""
     program = (
         "import socket, ssl, sys\n"
         "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
@@ -212,7 +217,7 @@ def small(server: Server, rows: list[list[str]]) -> None:
 
 
 def bare_answer(size: int) -> float:
-    """Seconds from a message of 100 bytes to its answer by another process, through a socket and nothing else, after memory was filled."""
+    """Seconds from a 100-byte message to another process's answer through a bare socket, after memory was filled."""
     echo = (
         "import socket, sys\n"
         "s = socket.socket(fileno=int(sys.argv[1]))\n"
@@ -417,7 +422,7 @@ def overload(folder: Path, rows: list[list[str]], quick: bool) -> None:
 
 
 def names(server: Server, token: str) -> tuple[int, int]:
-    """Round trips to make many names, and to read them. The hint of the newest manifest is put while nobody waits for it."""
+    """Round trips to create many names, and to read them; no thread waits for the put of the hint."""
     proxy = Proxy(server.port, delay=0.03)
     url = f"dry://127.0.0.1:{proxy.port}/scratch/names.dry"
     dry.create(url, token=token).close()
@@ -505,10 +510,12 @@ def main() -> None:
     ]
     page = "\n\n".join(
         [
-            f"{platform.machine()}, {os.cpu_count()} processors, shared by client, relay and server; build: {options.build}; variable of {edge}^3 `f4`.",
+            f"{platform.machine()}, {os.cpu_count()} processors, shared by client, relay and server; build: "
+            f"{options.build}; variable of {edge}^3 `f4`.",
             table(["what", "figure", "of the raw copy"], speeds),
             table(head, moved),
-            f"200 variables with 1,000 attributes: {made} round trips to make them, {read} to open the container and read all (bar 3).",
+            f"200 variables with 1,000 attributes: {made} round trips to make them, {read} to open the container and "
+            "read all (bar 3).",
         ]
     )
     print(page)

@@ -1,8 +1,9 @@
-"""What do layouts do where there are thousands of targets? A parallel file system in simulation, read through the real planner.
+"""How do layouts behave on thousands of targets? A simulated parallel file system, read through the real planner.
 
-The bars: the optimum within 2 of the model's; at least 4 times faster than one chunk per process and 20 times faster than a
-contiguous file on both slow planes. `python bench/simulator/run.py` runs all of it (half a minute once it is compiled), draws
-docs/pictures/simulator-*.svg and writes docs/benchmarks/simulator.md. The same on every machine: nothing is measured but simulated time.
+The bars: the optimum within 2 of the model's; at least 4 times faster than one chunk per process and 20 times faster
+than a contiguous file on both slow planes. `python bench/simulator/run.py` runs all of it (half a minute once it is
+compiled), draws docs/pictures/simulator-*.svg and writes docs/benchmarks/simulator.md. The same on every machine:
+nothing is measured but simulated time.
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ def planes(rows: Rows, *, stored: bool) -> str:
 
 
 def counted(ways: int, readers: int, writers: int = 8, targets: int = 160) -> float:
-    """Seconds of three planes, by counting: what the busiest target serves and the busiest link carries, balanced but for a tenth.
+    """Seconds of three planes, by counting: the load of the busiest target and link, balanced but for a tenth.
 
-    Blocks of 256^3 doubles are cut `ways` ways along j and k. Across these every subchunk of a plane is read whole; across i two ranges
-    of each (its cells, its checksums), or all of it where rows are short.
+    Blocks of 256^3 doubles are cut `ways` ways along j and k. Across these every subchunk of a plane is read whole;
+    across i two ranges of each (its cells, its checksums), or all of it where rows are short.
     """
     bandwidth, seek, request, link = 250e6, 8e-3, 2e-3, 200e6
     edge = -(-256 // ways)
@@ -150,7 +151,8 @@ def sweep(rows: Rows) -> str:
             f"| {cells[2]} | {near[1]} | {beside} |"
         )
     lines.append(
-        f"\nThe closed form: {closed} x {closed} along j and k. The engine, where nobody says how he reads: {'x'.join(map(str, cut))}."
+        f"\nThe closed form: {closed} x {closed} along j and k. The engine, without declared reads: "
+        f"{'x'.join(map(str, cut))}."
     )
     for model, name, height in ((closed, "closed form", 0.6), (engine, "engine", 0.35)):
         plot.axvline(model, color="grey", ls="--", lw=1)

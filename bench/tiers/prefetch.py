@@ -1,14 +1,17 @@
 """Measures reads of a far store with prefetch and with a cache folder.
 
-The server is the scripted one of crates/s3-rig behind 1 Gbit/s and round trips of 30 ms, in a process of its own. Traces are those of three
-analyses (a network that reads whole images, a gradient and a vorticity with ghost zones), and tiles, steps, reversed steps and random boxes.
-The program computes as long after each read as reading it takes without prefetch.
+The server is the scripted one of crates/s3-rig behind 1 Gbit/s and round trips of 30 ms, in a process of its own.
+Traces are those of three analyses (a network that reads whole images, a gradient and a vorticity with ghost zones), and
+tiles, steps, reversed steps and random boxes. The program computes as long after each read as reading it takes without
+prefetch.
 
-Bars (B-8, B-9): with prefetch at most 1.1 x max(compute, I/O) in all and 3 times as fast as without; 95 % of reads after the second need nothing
-from home; no byte of a ghost zone is fetched twice; random reads at most 2 % slower, with at most 5 % of the bytes fetched in vain. A warm read
-from the cache folder takes at most 1.2 of a container on the local disk.
+Bars (B-8, B-9): with prefetch at most 1.1 x max(compute, I/O) in all and 3 times as fast as without; 95 % of reads
+after the second need nothing from home; no byte of a ghost zone is fetched twice; random reads at most 2 % slower, with
+at most 5 % of the bytes fetched in vain. A warm read from the cache folder takes at most 1.2 of a container on the
+local disk.
 
-Every value is compared. Counts are exact; times are for a quiet machine. The extension must be built (`make setup`), and cargo builds the server.
+Every value is compared. Counts are exact; times are for a quiet machine. The extension must be built (`make setup`),
+and cargo builds the server.
 """
 
 from __future__ import annotations

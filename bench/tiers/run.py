@@ -1,13 +1,16 @@
 """What tiers cost the program that writes, and what they save it.
 
-The tiers are a folder in memory (/dev/shm) and one on the disk; home is the scripted S3 of crates/s3-rig behind a link of 1 Gbit/s with round
-trips of 30 ms; nodes are folders and processes. Counts are exact, times are ratios of one run. Bars (docs/benchmarks/tiers.md):
+The tiers are a folder in memory (/dev/shm) and one on the disk; home is the scripted S3 of crates/s3-rig behind a link
+of 1 Gbit/s with round trips of 30 ms; nodes are folders and processes. Counts are exact, times are ratios of one run.
+Bars (docs/benchmarks/tiers.md):
 
-- wait: a checkpoint waits at most 1.15 of a copy into new files of the same memory, and 1/7 of what it waits without tiers;
+- wait: a checkpoint waits at most 1.15 of a copy into new files of the same memory, and 1/7 of what it waits without
+  tiers;
 - drain: each byte is sent once; write and drain together take at most 1.1 of a direct write;
 - yield: a loop that computes beside the drain slows down by at most 5 %, a put during a drain by at most 10 %;
 - kills: no committed step is lost, and at most one part for each drainer is sent again after a kill;
-- redundancy: the space of the scheme, parity at 0.4 of memcpy or more, a restore in at most 1.3 of reading the parts that are left;
+- redundancy: the space of the scheme, parity at 0.4 of memcpy or more, a restore in at most 1.3 of reading the parts
+  that are left;
 - faults: no put fails while a tier or home has room.
 
 The extension must be built (`make setup`). A wrong value ends the run.
@@ -157,7 +160,7 @@ def loops(seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def gives_way(server: Server, disk: Path, quick: bool) -> None:
+def drain_yields(server: Server, disk: Path, quick: bool) -> None:
     """What the drain costs a program that computes beside it, and a put."""
     data, seconds = block(8 if quick else 64), 0.5 if quick else 4.0
     with Place(disk) as place, server.link(RTT):
@@ -342,7 +345,7 @@ def main() -> int:
             if "wait" in wanted:
                 wait(server, disk, quick)
             if "yield" in wanted:
-                gives_way(server, disk, quick)
+                drain_yields(server, disk, quick)
         finally:
             server.close()
     if "kills" in wanted:

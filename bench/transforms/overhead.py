@@ -1,7 +1,7 @@
 """What the framework costs a checkpoint that does not use it: `identity` against no transform, by number of ranks.
 
-The bar: CPU time within 3 %. Each rank is a process that writes one block of a shared step; what counts is the CPU time of
-put and close, summed over ranks, the median of alternating rounds. Values are read back and compared once per case.
+The bar: CPU time within 3 %. Each rank is a process that writes one block of a shared step; what counts is the CPU time
+of put and close, summed over ranks, the median of alternating rounds. Values are read back and compared once per case.
 
     .venv/bin/python bench/transforms/overhead.py --edge 128 --rounds 20 --ranks 1 2 4
 """

@@ -1,17 +1,19 @@
 """`auto` beside the frontier of the lossless compressors that people use: on or above it, or not.
 
-Ratio, encoding and decoding speed of whole arrays, written to and read from files in memory (`/dev/shm`), with 1 and 2 threads
-(`--clock cpu` counts the processor's time, which is what can be compared on a busy machine; it says nothing of several threads):
-Drystone's chains and `auto` beside blosc2 (shuffle, bitshuffle, bytedelta; zstd and lz4), zarr, h5py with hdf5plugin, and
-pcodec. Each peer through its own arrays, files and chunking of about 2 MiB. Every value read is compared.
+Ratio, encoding and decoding speed of whole arrays, written to and read from files in memory (`/dev/shm`), with 1 and 2
+threads (`--clock cpu` counts the processor's time, which is what can be compared on a busy machine; it says nothing of
+several threads): Drystone's chains and `auto` beside blosc2 (shuffle, bitshuffle, bytedelta; zstd and lz4), zarr, h5py
+with hdf5plugin, and pcodec. Each peer through its own arrays, files and chunking of about 2 MiB. Every value read is
+compared.
 
     python -m venv .bench && .bench/bin/pip install -r bench/transforms/requirements.txt
     PYTHONPATH=python .bench/bin/python bench/transforms/pareto.py --out build/pareto.json
 
-The bar: on or above every peer's frontier. The points of ours that count are those of `auto`, with each of its goals: of the chains that
-are given by hand none does. A peer's point lies *above* `auto` if no point of `auto` has both its ratio and its speed, the same number of
-threads on both sides (1 % of ratio and 5 % of speed are noise); *beyond* it, if no mix of two points of `auto` has either: bytes and time
-add up over blocks, so blocks of two settings in turn are a setting between them. What saves less than 1 % is no compression and does not count.
+The bar: on or above every peer's frontier. The points of ours that count are those of `auto`, with each of its goals:
+of the chains that are given by hand none does. A peer's point lies *above* `auto` if no point of `auto` has both its
+ratio and its speed, the same number of threads on both sides (1 % of ratio and 5 % of speed are noise); *beyond* it, if
+no mix of two points of `auto` has either: bytes and time add up over blocks, so blocks of two settings in turn are a
+setting between them. What saves less than 1 % is no compression and does not count.
 """
 
 from __future__ import annotations
@@ -290,7 +292,7 @@ def told(points: list[Point]) -> None:
             cells.append(f"{p.name.strip()}{chain} | {p.ratio:.3f}, {p.encode:.0f}, {p.decode:.0f}")
         print(f"| {field} | {threads} | {' | '.join(cells)} |")
     print(
-        "\nPoints of peers, and how many of them lie above `auto`, and beyond it, with the peers that do:\n"
+        "\nPoints of peers, and the number of them above `auto` and beyond it, with the names of these peers:\n"
     )
     print("| field | threads | points | encode: above | beyond | decode: above | beyond |")
     print("|---|---|---|---|---|---|---|")
@@ -311,7 +313,9 @@ def told(points: list[Point]) -> None:
         total, higher, farther = (
             sum(n) for n in zip(*((n, len(a), len(b)) for n, a, b in some), strict=True)
         )
-        print(f"\nOf {total} points of peers in {speed}, {higher} lie above `auto`, {farther} beyond it.")
+        print(
+            f"\n{speed.capitalize()}: of the peers' {total} points, {higher} are above `auto` and {farther} beyond it."
+        )
     print("\nGeometric means over fields, with the fewest threads:\n")
     print("| | ratio | encode MB/s | decode MB/s |")
     print("|---|---|---|---|")

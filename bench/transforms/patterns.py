@@ -1,8 +1,9 @@
 """What a part of a transformed array costs, by pattern, chunking and transform.
 
-The bar: a transform that reads parts fetches fewer bytes than the whole subchunks that opaque ones need, and less precision
-fewer still; with cold caches fewer bytes are less time. One domain is written once per transform and chunking; a subvolume of
-a quarter of each edge and planes across x and y are read; bytes and requests are what the plan says and the engine does.
+The bar: a transform that reads parts fetches fewer bytes than the whole subchunks that opaque ones need, and less
+precision fewer still; with cold caches fewer bytes are less time. One domain is written once per transform and
+chunking; a subvolume of a quarter of each edge and planes across x and y are read; bytes and requests are what the plan
+says and the engine does.
 
     .venv/bin/python bench/transforms/patterns.py --edge 128 --rounds 7
 """
@@ -124,7 +125,8 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     print(
-        "\nCold, `aplod partial` over `none`, median of the ratios of rounds; below 1 reading less precision is faster:\n"
+        "\nCold, `aplod partial` over `none`, median of the ratios of rounds; below 1 reading less precision is "
+        "faster:\n"
     )
     print(f"| chunks | {' | '.join(patterns(edge))} |")
     print(f"|---|{'---|' * len(patterns(edge))}")

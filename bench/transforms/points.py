@@ -1,9 +1,9 @@
 """Points and small boxes of compressed data, beside blosc2 (b2nd) and TileDB.
 
-The bar: at least level with each. The same values, the same compressor where there is one (Blosc with shuffle and lz4, or zstd:1),
-chunks of about 2 MiB cut into blocks of 32 KiB by those that have blocks; ours as they are by default, and of the size of
-the others' blocks, 16^3. Points are given all at once to those that take lists,
-one by one to those that do not; files are in the system's cache. Every value read is compared.
+The bar: at least level with each. The same values, the same compressor where there is one (Blosc with shuffle and lz4,
+or zstd:1), chunks of about 2 MiB cut into blocks of 32 KiB by those that have blocks; ours as they are by default, and
+of the size of the others' blocks, 16^3. Points are given all at once to those that take lists, one by one to those that
+do not; files are in the system's cache. Every value read is compared.
 
     .venv/bin/python bench/transforms/points.py --edge 160 --rounds 5
 """

@@ -29,23 +29,25 @@ FIELDS = (
 
 INTRODUCTION = """# What transforms cost
 
-Written by `bench/transforms/run.py`, which runs one program per question; each compares every value that it reads. **Bytes and
-requests are exact; times are of this machine at this moment**: {machine}, load {load:.1f} at the beginning.
+Written by `bench/transforms/run.py`, which runs one program per section; each compares every value that it reads.
+**Bytes and requests are exact; times are those of one run on this machine**: {machine}, load {load:.1f} at the
+beginning.
 """
 
 QUESTIONS = (
     (
         "A part of an array, by pattern, chunking and transform",
-        "A subvolume of a quarter of each edge, and planes across x and y, from chunks of 2^3 to 16^3 of the domain; *cold* is with the "
-        "system's cache dropped. `aplod partial` asks for a relative error of 0.04.",
+        "A subvolume of a quarter of each edge, and planes across x and y, from chunks of 2^3 to 16^3 of the domain; "
+        "*cold* is with the system's cache dropped. `aplod partial` asks for a relative error of 0.04.",
         ["patterns.py", "--edge", "128", "--rounds", "9"],
         ["patterns.py", "--edge", "32", "--rounds", "1", "--cuts", "2"],
         False,
     ),
     (
         "The tipping point of opaque codecs",
-        "A box in the middle, of a growing part of each edge. An opaque codec reads every chunk that the box touches as a whole; below "
-        "the part where its line meets that of `none`, compression costs bytes instead of saving them.\n\n![bytes read](tipping.svg)",
+        "A box in the middle, of a growing part of each edge. An opaque codec reads every chunk that the box touches "
+        "as a whole; below the part where its line meets that of `none`, compression costs bytes instead of saving "
+        "them.\n\n![bytes read](tipping.svg)",
         ["tipping.py", "--edge", "128", "--rounds", "5", "--plot", "{plot}"],
         ["tipping.py", "--edge", "32", "--rounds", "1", "--plot", "{plot}"],
         False,
@@ -59,18 +61,20 @@ QUESTIONS = (
     ),
     (
         "Points and small boxes",
-        "The bar is level with blosc2 and TileDB.",
+        "The bar is to take no longer than blosc2 and TileDB.",
         ["points.py", "--edge", "160", "--rounds", "5"],
         ["points.py", "--edge", "32", "--rounds", "1", "--count", "20"],
         False,
     ),
     (
         "Ratio and speed beside other compressors",
-        "Simulated fields of 160^3 cells, in memory, each through its own arrays with chunks of about 2 MiB; MB/s of data, ours with statistics, histograms, "
-        "checksums and the commit, `auto` with its trials. A peer's point lies *above* if no goal or bandwidth of `auto` has both its ratio and its "
-        "speed at the same number of threads (1 % of ratio and 5 % of speed are noise), *beyond* if no mix of two has (blocks of one and of the "
-        "other, in turn); points that save less than 1 % do not count. Each point is the best of two passes over all of "
-        "them. pcodec's wheel is compiled for processors with AVX2 and BMI2; ours for any.",
+        "Simulated fields of 160^3 cells, in memory. Each store uses its own arrays, with chunks of about 2 MiB. "
+        "Speeds are MB/s of data; Drystone's include statistics, histograms, checksums and the commit, and those of "
+        "`auto` its trials. A peer's point is *above* `auto` if no goal or bandwidth of `auto` has both its ratio "
+        "and its speed at the same number of threads (1 % of ratio and 5 % of speed are noise). It is *beyond* "
+        "`auto` if no mix of two of them has (alternating blocks of both). Points that save less than 1 % do not "
+        "count. Each point is the best of two passes over all of them. pcodec's wheel is compiled for processors "
+        "with AVX2 and BMI2; Drystone's for any.",
         ["pareto.py", "--n", "160", "--steps", "40", "--seconds", "0.1", "--only", *FIELDS],
         ["pareto.py", "--n", "24", "--steps", "5", "--rounds", "1", "--only", "wave_f8"],
         False,

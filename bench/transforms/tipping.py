@@ -1,7 +1,8 @@
-"""Where opaque codecs tip over: the part of an array from which reading it compressed is worth the whole chunks it costs.
+"""The tipping point of opaque codecs: from which part of an array on reading it compressed pays.
 
-Boxes of a growing part of each edge are read from the same values stored without a transform, by opaque codecs, and by codecs
-of which parts are read. Bytes are what the plan says and the engine reads; each value is compared. With `--plot` the bytes are drawn.
+Boxes of a growing part of each edge are read from the same values stored without a transform, by opaque codecs, and by
+codecs of which parts are read. Bytes are what the plan says and the engine reads; each value is compared. With `--plot`
+the bytes are drawn.
 
     .venv/bin/python bench/transforms/tipping.py --edge 128 --rounds 5 --plot docs/benchmarks/tipping.svg
 """
@@ -101,8 +102,9 @@ def main() -> None:
                 warm, cold = (median(taken) for taken in times[name])
                 against = cold / median(times["none"][1])
                 print(
-                    f"| 1/{part} | {name} | {plan.requests:,} | {plan.read_bytes:,} "
-                    f"| {plan.read_bytes / plan.wanted_bytes:.2f} | {warm * 1e3:.2f} | {cold * 1e3:.2f} | {against:.2f} |",
+                    f"| 1/{part} | {name} | {plan.requests:,} | {plan.read_bytes:,} | "
+                    f"{plan.read_bytes / plan.wanted_bytes:.2f} | {warm * 1e3:.2f} | {cold * 1e3:.2f} | "
+                    f"{against:.2f} |",
                     flush=True,
                 )
     finally:

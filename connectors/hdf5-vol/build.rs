@@ -1,4 +1,4 @@
-//! The plug-in stays loaded: a thread of its own may still be running when the library that loaded it lets go.
+//! The plug-in is never unloaded: one of its threads may still run when the library that loaded it closes it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,7 +1,8 @@
-// Drystone's object class for Ceph: dry.version, dry.read.1 and dry.read.2, all read only. A program says its version itself.
+// Drystone's object class for Ceph: dry.version, dry.read.1 and dry.read.2, all read-only. A program contains
+// its version.
 //
-// This file knows Ceph and nothing of programs; what runs them is the static library of src/lib.rs. The class is built for one release of
-// Ceph, whose storage daemons load it: make rados-class.
+// This file calls Ceph and does not interpret programs; the static library of src/lib.rs runs them. The class
+// is built for one release of Ceph, whose storage daemons load it: make rados-class.
 
 #include <rados/objclass.h>
 
@@ -66,7 +67,7 @@ static int method_read(cls_method_context_t handle, bufferlist *in, bufferlist *
     Object object = {handle, false};
     int code = dry_read(program, in->length(), &object, read_object, &reply, &len);
     if (code < 0) return code;
-    // An erasure-coded pool: the caller need not ask again, item by item.
+    // An erasure-coded pool: the caller need not try again item by item.
     if (object.refused) {
       dry_free(reply, len);
       return -EOPNOTSUPP;

@@ -1,4 +1,4 @@
-//! Gives the shared library the name that programs linked with it look for.
+//! Sets the name (soname) under which linked programs look for the shared library.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

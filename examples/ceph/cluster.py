@@ -1,4 +1,4 @@
-"""16 writers, a pool, reads with and without the object class, and a storage daemon that dies: the example of docs/guide/ceph.md."""
+"""The example of docs/guide/ceph.md: 16 writers, reads with and without the object class, a killed daemon."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ READS = {
 
 
 def cells(rank: int, step: int, side: int) -> np.ndarray:
-    """What a rank writes: rows of structs of three values."""
+    """The cells that a rank writes: rows of structs of three values."""
     rows = np.arange(rank * side // RANKS, (rank + 1) * side // RANKS)[:, None, None]
     columns = np.arange(side)[None, :, None]
     return np.asarray(np.sin(rows * 0.01 + step) * np.cos(columns * 0.02) + np.arange(3.0), dtype=np.float64)
 
 
 def write(rank: int, conf: str, steps: int, side: int) -> None:
-    """One of the writers: they do not know of each other."""
+    """One of the writers, which do not communicate."""
     with (
         dry.open(URL, "r+", storage_options={"conf": conf}) as run,
         run.writer(rank=rank, nranks=RANKS) as w,
@@ -65,7 +65,7 @@ print(json.dumps([seconds, there]))
 def read(
     cluster: ceph.Cluster, expression: str, way: str, rounds: int, folder: Path
 ) -> tuple[np.ndarray, float, int, bool]:
-    """Values, seconds and moved bytes of a read, and whether it ran in the daemons, in a process of its own."""
+    """Values, seconds and moved bytes of a read in a separate process, and whether it ran in the daemons."""
     before = cluster.counters()
     out = folder / "values.npy"
     done = subprocess.run(
@@ -83,7 +83,7 @@ def read(
 
 
 def main() -> None:
-    """Runs the example and prints the table."""
+    """Run the example and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--side", type=int, default=768, help="rows and columns")
     parser.add_argument("--steps", type=int, default=2)
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def run(cluster: ceph.Cluster, side: int, steps: int, folder: Path) -> None:
-    """Writes, reads, kills, compares."""
+    """Write, read, kill, compare."""
     conf = str(cluster.conf)
     with dry.create(URL, storage_options={"conf": conf}) as c:
         c.create_variable(

@@ -1,10 +1,10 @@
-"""Read a restarted run as an analyst would, and hold every value to an uninterrupted run and to plain `.npy` files.
+"""Read a restarted run as an analyst would; compare every value with an uninterrupted run and with `.npy` files.
 
     python analyse.py restarted.dry --reference reference.dry --truth truth/ --figure out.png --report out.json
 
 Reads planes across each axis, one point through time, a subvolume and a strided one, and every step whole. Each result
-must equal, bit for bit, what the uninterrupted run's container gives and what the ground truth holds. Beside each time
-stand the same values read from the `.npy` file, and as many bytes copied in memory, by this process.
+must equal, bit for bit, the uninterrupted run's container and the ground truth. For comparison, this process also
+measures reading the same values from the `.npy` file, and copying as many bytes in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPEATS = 5  # of the warm accesses; the best counts
 
 @dataclass(frozen=True)
 class Figure:
-    """What one access cost, and what the same bytes cost without a container."""
+    """The cost of one access, and of the same bytes without a container."""
 
     access: str
     bytes: int
@@ -41,7 +41,7 @@ class Figure:
 
 
 class Mismatch(Exception):
-    """Values differ from what they must equal."""
+    """Two values that must be equal differ."""
 
 
 def main() -> int:
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def accesses(shape: tuple[int, ...], point: tuple[int, int, int]) -> list[tuple[str, tuple[Any, ...]]]:
-    """Name and index of what an analyst asks for; the first axis is the step."""
+    """Name and index of an analyst's accesses; the first axis is the step."""
     _, nz, ny, nx = shape
     z, y, x = point
     box = tuple(slice(n // 3, n // 3 + max(n // 4, 1)) for n in (nz, ny, nx))
@@ -88,7 +88,7 @@ def accesses(shape: tuple[int, ...], point: tuple[int, int, int]) -> list[tuple[
 
 
 def check_inventory(restarted: dry.Container, reference: dry.Container, truth: Path) -> None:
-    """The three must hold the same steps of the same variables, shapes and types."""
+    """Check that all three have the same steps of the same variables, shapes and types."""
     if list(restarted.steps) != list(reference.steps):
         raise Mismatch(f"steps {list(restarted.steps)} after the restart, {list(reference.steps)} without")
     for name in ("U", "V"):
@@ -105,7 +105,7 @@ def check_inventory(restarted: dry.Container, reference: dry.Container, truth: P
 def compare(
     name: str, index: tuple[Any, ...], restarted: dry.Container, reference: dry.Container, truth: Path
 ) -> Figure:
-    """One access to V: its values against both others, and its cost."""
+    """One access to V: compares its values with both others, and measures it."""
     variable = restarted["V"]
     got = np.asarray(variable[index])
     expect_equal(
@@ -124,9 +124,9 @@ def compare(
 
 
 def whole_steps(restarted: dry.Container, reference: dry.Container, truth: Path) -> Figure:
-    """Every step of both variables, whole, into the caller's buffer; the cost is that of all of them together.
+    """Read every step of both variables, whole, into the caller's buffer, and measure all of them together.
 
-    Both are timed warm: the container is still in the page cache from writing, the ground truth from the comparison.
+    Both are warm: the container is still in the page cache from writing, the ground truth from the comparison.
     """
     total, seconds, plain, memcpy = 0, 0.0, 0.0, 0.0
     for name in ("U", "V"):
@@ -150,7 +150,7 @@ def whole_steps(restarted: dry.Container, reference: dry.Container, truth: Path)
 
 
 def cold_read(container: Path, truth: Path) -> Figure:
-    """Both variables' last step from the device: opening included, the page cache emptied of these files before."""
+    """Read both variables' last step from the device, with the files dropped from the page cache; opening included."""
     files = [ground_truth.path_of(truth, name) for name in ("U", "V")]
     expected = [ground_truth.load(truth, name) for name in ("U", "V")]
     one = expected[0][-1].nbytes
@@ -186,7 +186,7 @@ def copied(count: int, repeats: int = REPEATS) -> float:
 
 
 def brightest(container: dry.Container) -> tuple[int, int, int]:
-    """The cell of the middle plane where V is highest in the last step: a point worth following."""
+    """The cell of the middle plane where V is largest in the last step."""
     _, nz, _, _ = container["V"].shape
     plane = np.asarray(container["V"][-1, nz // 2])
     y, x = np.unravel_index(int(plane.argmax()), plane.shape)
@@ -194,7 +194,7 @@ def brightest(container: dry.Container) -> tuple[int, int, int]:
 
 
 def expect_equal(got: npt.NDArray[Any], expected: npt.NDArray[Any], what: str) -> None:
-    """Same shape, same type, same bits."""
+    """Check that shape, type and bits are equal."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         raise Mismatch(f"{what}: {got.shape} of {got.dtype} and {expected.shape} of {expected.dtype}")
     bits = f"u{got.dtype.itemsize}"
@@ -219,7 +219,7 @@ def best(measure: Callable[[], float], repeats: int = REPEATS) -> float:
 
 
 def print_table(figures: list[Figure]) -> None:
-    """Every access, all of whose values were compared."""
+    """Measures every access, and compares all of its values."""
     head = ("access", "bytes", "Drystone", "", ".npy file", "", "memcpy", "")
     rows = [
         (
@@ -244,7 +244,7 @@ def print_table(figures: list[Figure]) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Parse the command line."""
     options = argparse.ArgumentParser(prog="analyse", description=(__doc__ or "").split("\n")[0])
     options.add_argument(
         "restarted", type=Path, help="the container of the run that was killed and restarted"

@@ -1,4 +1,4 @@
-"""Who owns which part of the grid, and how neighbours exchange the faces of their parts.
+"""The decomposition of the grid into boxes, and the exchange of faces between neighbours.
 
 Ranks form a periodic 3-D grid. Along an axis, rank i of p owns the cells [i n / p, (i + 1) n / p), rounded down, so
 any number of ranks divides any grid that has a cell for each of them.
@@ -66,7 +66,7 @@ class Neighbours:
         requests = []
         arrivals = []
         for axis, below, above in self._sides:
-            # What leaves towards a side is the last layer there; what arrives from it fills the padding there.
+            # A face that is sent is the last layer on that side; the received face fills the padding there.
             for direction, neighbour, leaving, filled in ((0, below, 1, 0), (1, above, -2, -1)):
                 send, receive = self._faces(axis, direction, padded)
                 for array, buffer in zip(padded, send, strict=True):

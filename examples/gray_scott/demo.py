@@ -1,10 +1,11 @@
-"""The whole story: a simulation is killed in the middle of writing, restarts on other ranks, and nothing is lost.
+"""The demo: a simulation is killed while it writes, restarts on another number of ranks, and nothing is lost.
 
-1. An uninterrupted run on 8 ranks: the reference, with plain `.npy` files beside it and plain writes timed beside it.
-2. The same run again, all ranks killed with SIGKILL at a random moment of writing a step about halfway.
+1. An uninterrupted run on 8 ranks: the reference, with `.npy` files and timed plain writes for comparison.
+2. The same run again; all ranks are killed with SIGKILL at a random moment of writing a step about halfway.
 3. A restart on 6 ranks from the last complete step to the end.
-4. Another process reads planes, points, subvolumes and everything of the restarted run, holds every bit to the
+4. Another process reads planes, points, subvolumes and everything of the restarted run, compares every bit with the
    reference and the `.npy` files, and draws a picture.
+
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 class Failure(Exception):
-    """A stage did not do what it should."""
+    """A stage failed."""
 
 
 def main() -> int:
@@ -92,7 +93,7 @@ def tell_story(arguments: argparse.Namespace) -> None:
 
 
 def progress(job: Job, outputs: int) -> Iterator[Event]:
-    """A job's events, with a line for each that people want to see as it comes."""
+    """Yield a job's events, and print a line for the interesting ones."""
     for event in job.events():
         if event["event"] == "output":
             seconds = event["write_s"] + event["commit_s"]
@@ -115,7 +116,7 @@ def progress(job: Job, outputs: int) -> Iterator[Event]:
 
 
 def kill_midway(job: Job, arguments: argparse.Namespace) -> None:
-    """Let the run come to the chosen step, wait for a random part of the time a write takes, and kill every rank."""
+    """Wait until the run writes the chosen step, then for a random part of a write's duration, and kill every rank."""
     chance = random.Random(arguments.seed)
     writes: list[float] = []
     for event in progress(job, arguments.outputs):
@@ -139,7 +140,7 @@ def kill_midway(job: Job, arguments: argparse.Namespace) -> None:
 
 
 def summarise_writes(outputs: list[Event], container: Path, durability: str) -> None:
-    """What the steps cost together, beside the plain files."""
+    """Print the total cost of the steps, and that of the plain files."""
     total = sum(event["bytes"] for event in outputs)
     seconds = sum(event["write_s"] + event["commit_s"] for event in outputs)
     raw = sum(event["raw_s"] for event in outputs)
@@ -161,7 +162,7 @@ def heading(number: int, text: str) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse what cannot work, before anything is removed or run; complete the arguments."""
+    """Refuse invalid arguments before anything is removed or run; complete the others."""
     if len(arguments.grid) == 1:
         arguments.grid *= 3
     if len(arguments.grid) != 3 or min(arguments.grid) < 1:
@@ -201,7 +202,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Parse the command line."""
     beside_python = Path(sys.executable).parent / "mpiexec"
     options = argparse.ArgumentParser(
         prog="demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

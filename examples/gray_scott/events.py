@@ -1,6 +1,6 @@
-"""What a running simulation tells the one who started it: a file of JSON lines, each appended by one write.
+"""Events of a running simulation: a file of JSON lines, each appended by one write.
 
-A line holds the time, the rank, what happened, and figures. The file outlives killed ranks and shows what each was
+A line has the time, the rank, the kind of event, and figures. The file survives killed ranks and shows what each was
 doing when it died.
 """
 
@@ -32,7 +32,7 @@ class EventLog:
 
 
 class Follower:
-    """Reads the events that have arrived since the last look."""
+    """Reads new events."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -19,7 +19,7 @@ COLOURS = "inferno"
 
 
 def draw(path: Path, container: dry.Container, point: tuple[int, int, int], restarted_at: int | None) -> None:
-    """Read what is shown from `container`, and write a PNG."""
+    """Read the data from `container`, and write a PNG."""
     u, v = container["U"], container["V"]
     z, y, x = point
     steps = list(container.steps)
@@ -77,7 +77,7 @@ def draw(path: Path, container: dry.Container, point: tuple[int, int, int], rest
 
 
 def show(place: Any, plane: np.ndarray, across: str, down: str, title: str, brightest: float) -> Any:
-    """One plane of V."""
+    """Draw one plane of V."""
     image = place.imshow(plane, cmap=COLOURS, vmin=0, vmax=brightest, origin="lower", interpolation="nearest")
     place.set(title=title, xlabel=across, ylabel=down)
     return image

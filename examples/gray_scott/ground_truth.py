@@ -1,4 +1,4 @@
-"""The same fields in `.npy` files, written without the container, to compare it with.
+"""The same fields in `.npy` files, written without the container, for comparison.
 
 Each variable is one file of shape (steps, nz, ny, nx). Every rank maps it and stores its own box.
 """
@@ -13,12 +13,12 @@ from decomposition import Box, Triple
 
 
 def path_of(folder: Path, variable: str) -> Path:
-    """Where `variable` lies."""
+    """The path of the file of `variable`."""
     return folder / f"{variable}.npy"
 
 
 def create(folder: Path, variable: str, steps: int, grid: Triple, dtype: npt.DTypeLike) -> None:
-    """Lay down an empty file (one process does)."""
+    """Create an empty file (in one process)."""
     folder.mkdir(parents=True, exist_ok=True)
     np.lib.format.open_memmap(
         path_of(folder, variable), mode="w+", dtype=np.dtype(dtype), shape=(steps, *grid)

@@ -1,7 +1,7 @@
-"""An MPI program that is started, followed and, if need be, killed.
+"""Starts an MPI program, follows it, and kills it if requested.
 
-A launcher's exit says little about its ranks, and it may outlive them. So each rank says which process it is in its
-first event, and a kill goes to every rank itself.
+A launcher's exit says little about its ranks, which may outlive it. So each rank reports its process id in its first
+event, and a kill goes to every rank itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class JobFailed(Exception):
 
 
 class Job:
-    """One program under mpiexec that takes `--events`, and what it tells."""
+    """One program under mpiexec that takes `--events`, and its events."""
 
     def __init__(self, folder: Path, name: str, mpiexec: str, ranks: int, program: list[str]) -> None:
         self.name, self.ranks = name, ranks
@@ -38,7 +38,7 @@ class Job:
             )
 
     def events(self) -> Iterator[Event]:
-        """What happens, as it happens, until the job ends."""
+        """Yield events as they happen, until the job ends."""
         while True:
             ended = self.process.poll() is not None
             for event in self._follower.new():
@@ -50,7 +50,7 @@ class Job:
             time.sleep(0.002)
 
     def expect_success(self) -> None:
-        """Wait for the end; show the log if it is not a good one."""
+        """Wait for the end; show the log after a failure."""
         if self.process.wait() != 0:
             tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
             raise JobFailed(
@@ -58,7 +58,7 @@ class Job:
             )
 
     def kill(self) -> None:
-        """SIGKILL to every rank, then to the launcher if it does not follow by itself."""
+        """SIGKILL every rank, then the launcher if it does not end."""
         for pid in self.pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

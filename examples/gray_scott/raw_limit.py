@@ -1,7 +1,7 @@
-"""The limit beside every figure: the same bytes through plain files and through memcpy, in the same process.
+"""The limit for every figure: the same bytes through plain files and through memcpy, in the same process.
 
-A store cannot be faster than the device it writes to. What it costs is therefore told as a comparison with a file
-written and read by plain system calls, at the same time, on the same file system, with the same promise about syncing.
+A store cannot be faster than the device it writes to. So its cost is given in comparison with a file written and read
+by plain system calls, at the same time, on the same file system, with the same syncs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PIECE = (
 
 
 def write_plain(path: Path, parts: list[npt.NDArray[np.generic]], sync: bool) -> float:
-    """Write contiguous `parts` after each other to a new file, and sync it if asked; return the seconds it took."""
+    """Write contiguous `parts` to a new file, one after another, and sync it if asked; return the seconds."""
     start = time.perf_counter()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
@@ -35,7 +35,7 @@ def write_plain(path: Path, parts: list[npt.NDArray[np.generic]], sync: bool) ->
 
 
 def read_plain(path: Path, buffer: npt.NDArray[np.uint8], offset: int = 0) -> float:
-    """Fill `buffer` from the file at `offset`; return the seconds it took."""
+    """Fill `buffer` from the file at `offset`; return the seconds."""
     start = time.perf_counter()
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -54,7 +54,7 @@ def read_plain(path: Path, buffer: npt.NDArray[np.uint8], offset: int = 0) -> fl
 
 
 def copy(destination: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> float:
-    """Copy memory; return the seconds it took."""
+    """Copy memory; return the seconds."""
     start = time.perf_counter()
     np.copyto(destination, source)
     return time.perf_counter() - start

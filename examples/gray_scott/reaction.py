@@ -7,8 +7,8 @@
 
 Invariants
 - a cell's next value is computed from its own and its six neighbours' values by the same sequence of single
-  floating-point operations wherever the cell lies, so any decomposition gives the same bits;
-- the start is a function of global coordinates and the seed alone.
+  floating-point operations at every position, so any decomposition gives the same bits;
+- the initial state is a function of global coordinates and the seed only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHUNK = 16 * 1024  # elements per pass: the few arrays a pass touches stay in a 
 
 @dataclass(frozen=True)
 class Model:
-    """The numbers that determine a simulation, besides its grid."""
+    """The parameters of a simulation, besides its grid."""
 
     Du: float = 0.8
     Dv: float = 0.4
@@ -82,14 +82,14 @@ def initial_state(
 
 
 def periodic_distance(axis: npt.NDArray[np.int64], at: float, extent: int) -> npt.NDArray[np.float64]:
-    """How far cells lie from `at` along an axis whose ends meet."""
+    """The distance of cells from `at` along a periodic axis."""
     apart = np.abs(axis - at)
     nearest: npt.NDArray[np.float64] = np.minimum(apart, extent - apart)
     return nearest
 
 
 def noise(index: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
-    """A number in [0, 1) for each cell, from its global index alone (the SplitMix64 finaliser)."""
+    """A number in [0, 1) for each cell, from its global index only (the SplitMix64 finaliser)."""
     z = index.astype(np.uint64) + np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
@@ -115,8 +115,8 @@ class Field:
     def advance(self) -> None:
         """One time step; the padding of U and V must hold the neighbours' current values.
 
-        Every pass runs over flat, contiguous memory from the first to the last interior cell. It computes
-        padding cells on its way: bounded nonsense, which the next exchange replaces or nobody reads.
+        Every pass runs over flat, contiguous memory from the first to the last interior cell. It also computes padding
+        cells: their values are meaningless but bounded, and are replaced by the next exchange or never read.
         """
         _, rows, columns = self.u.shape
         strides = (rows * columns, columns, 1)

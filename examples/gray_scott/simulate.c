@@ -4,9 +4,9 @@
  *     mpiexec -n 8 simulate run.dry --grid 64 --outputs 12 --interval 50
  *     mpiexec -n 6 simulate run.dry --outputs 20 --restart          (also of what simulate.py wrote)
  *
- * Compile it with drystone_mpi.c by mpicc, without contraction of multiplications and additions (-ffp-contract=off), so that every
- * compiler computes the same sequence of single operations. Only the initial state differs from Python's, whose drops come from
- * NumPy's generator: here they lie in a regular pattern.
+ * Compile it with drystone_mpi.c by mpicc, without contraction of multiplications and additions (-ffp-contract=off), so
+ * that every compiler computes the same sequence of single operations. Only the initial state differs from Python's,
+ * whose drops come from NumPy's generator: here they form a regular pattern.
  */
 #include <drystone_mpi.h>
 
@@ -33,7 +33,8 @@ typedef struct {
 
 static int rank, ranks;
 
-/* A failure of one rank ends all: collective calls fail on all ranks, whatever else fails here ends the program. */
+/* A failure of one rank ends all: collective calls fail on all ranks, and any other failure here ends the
+ * program. */
 static void ok(dry_status status) {
     if (status == DRY_OK) return;
     fprintf(stderr, "simulate: rank %d: %s: %s\n", rank, dry_status_name(status), dry_last_error());
@@ -49,7 +50,7 @@ static void *allocate(size_t count) {
     return memory;
 }
 
-/* ---- the grid and its parts ------------------------------------------------------------------------------------- */
+/* ---- the grid and its boxes ------------------------------------------------------------------------------------- */
 
 static place divide(const int64_t grid[3]) {
     place out;
@@ -110,7 +111,7 @@ static void exchange(const place *p, double *values, double *send, double *recei
 
 /* ---- the model -------------------------------------------------------------------------------------------------- */
 
-/* A number in [0, 1) for each cell, from its global index alone (the SplitMix64 finaliser). */
+/* A number in [0, 1) for each cell, from its global index only (the SplitMix64 finaliser). */
 static double noise(uint64_t index, int64_t seed) {
     uint64_t z = index + (uint64_t)seed * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -138,7 +139,7 @@ static void swap(field *f) {
     f->next = other;
 }
 
-/* One time step: the operations of reaction.py, one after the other and rounded each. */
+/* One time step: the operations of reaction.py in the same order, each rounded. */
 static void advance(const place *p, const model *m, field *u, field *v) {
     const int64_t plane = p->rows[1] * p->rows[2], row = p->rows[2];
     const double du = m->dt * m->Du / 6, dv = m->dt * m->Dv / 6, feed = m->dt * m->F;
@@ -178,7 +179,7 @@ static double *parameter(model *m, int i) {
     return all[i];
 }
 
-/* What rank 0 does before the others see it: the variables, and the model as their attributes. */
+/* What rank 0 creates first: the variables, and the model as their attributes. */
 static dry_status create_variables(dry_container *c, const int64_t grid[3], model *m, const char *transform) {
     static const char *const dims[3] = {"z", "y", "x"};
     uint64_t shape[3] = {(uint64_t)grid[0], (uint64_t)grid[1], (uint64_t)grid[2]};
@@ -249,7 +250,7 @@ static uint64_t size_of(const place *p, const int64_t strides[3]) {
     return (uint64_t)size;
 }
 
-/* This rank's box of a step, whoever wrote it, straight into the padded memory. */
+/* Reads this rank's box of a step, whichever rank wrote it, into the padded memory. */
 static void load(dry_container *c, const place *p, int64_t step, field *fields[2]) {
     uint64_t offset[3], count[3];
     int64_t strides[3];
@@ -267,7 +268,7 @@ static void load(dry_container *c, const place *p, int64_t step, field *fields[2
     }
 }
 
-/* One output step of all ranks; when it returns the step is there. */
+/* One output step of all ranks; when it returns, the step is visible. */
 static void store(dry_writer *writer, const place *p, int64_t step, field *fields[2]) {
     uint64_t offset[3], count[3];
     int64_t strides[3];

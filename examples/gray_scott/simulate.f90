@@ -1,10 +1,10 @@
 ! The simulation of simulate.py and simulate.c in Fortran: the same equations, the same container, the same bits.
 !
 !     mpiexec -n 8 simulate run.dry --grid 64 --outputs 12 --interval 50
-!     mpiexec -n 6 simulate run.dry --outputs 20 --restart          (also of what the others wrote)
+!     mpiexec -n 6 simulate run.dry --outputs 20 --restart          (also a container of the others)
 !
-! Compile it with the modules drystone and drystone_mpi by mpifort, with -ffp-contract=off (every compiler then computes the same
-! sequence of single operations) and -fwrapv (the noise is made of integers that wrap around).
+! Compile it with the modules drystone and drystone_mpi by mpifort, with -ffp-contract=off (every compiler then
+! computes the same sequence of single operations) and -fwrapv (the noise uses integers that wrap around).
 program simulate
   use, intrinsic :: iso_fortran_env, only: int64, real64, error_unit
   use mpi_f08
@@ -50,7 +50,7 @@ program simulate
   call ok(status)
   call team%container(container, status)
   call ok(status)
-  if (rank == 0) then ! the others see what it did
+  if (rank == 0) then ! the others see its changes
      if (restarting) then
         call container%recover(status=status)
      else
@@ -92,7 +92,8 @@ program simulate
 
 contains
 
-  ! A failure of one rank ends all: collective calls fail on all ranks, whatever else fails here ends the program.
+  ! A failure of one rank ends all: collective calls fail on all ranks, and any other failure here ends the
+  ! program.
   subroutine ok(code)
     integer, intent(in) :: code
     if (code == DRY_OK) return
@@ -144,7 +145,7 @@ contains
     if (grid(1) < 1 .or. outputs < 1 .or. m%interval < 1) call give_up(usage, 2)
   end subroutine read_arguments
 
-  ! ---- the grid and its parts ----------------------------------------------------------------------------------------
+  ! ---- the grid and its boxes ----------------------------------------------------------------------------------------
 
   function divided() result(out)
     type(place) :: out
@@ -196,7 +197,7 @@ contains
 
   ! ---- the model -----------------------------------------------------------------------------------------------------
 
-  ! A number in [0, 1) for each cell, from its global index alone (the SplitMix64 finaliser).
+  ! A number in [0, 1) for each cell, from its global index only (the SplitMix64 finaliser).
   function noise(number, seed) result(found)
     integer(int64), intent(in) :: number, seed
     real(real64) :: found
@@ -229,7 +230,7 @@ contains
     end do
   end subroutine initial_state
 
-  ! One time step: the operations of reaction.py, one after the other and rounded each.
+  ! One time step: the operations of reaction.py in the same order, each rounded.
   subroutine advance()
     real(real64), allocatable :: un(:, :, :), vn(:, :, :)
     real(real64) :: du, dv, feed, keep_u, keep_v, sum_u, sum_v, uvv
@@ -269,7 +270,7 @@ contains
 
   ! ---- the container -------------------------------------------------------------------------------------------------
 
-  ! What rank 0 does before the others see it: the variables, and the model as their attributes.
+  ! What rank 0 creates first: the variables, and the model as their attributes.
   subroutine create_variables(code)
     integer, intent(out) :: code
     integer :: n
@@ -319,7 +320,7 @@ contains
     call ok(status)
   end subroutine attribute
 
-  ! This rank's box of a step, whoever wrote it, straight into the padded memory.
+  ! Reads this rank's box of a step, whichever rank wrote it, into the padded memory.
   subroutine load(name, a)
     character(*), intent(in) :: name
     real(real64), intent(inout), allocatable :: a(:, :, :)
@@ -333,7 +334,7 @@ contains
     call field%close()
   end subroutine load
 
-  ! One output step of all ranks; when it returns the step is there.
+  ! One output step of all ranks; when it returns, the step is visible.
   subroutine store(number)
     integer, intent(in) :: number
 

@@ -3,9 +3,9 @@
     mpiexec -n 8 python simulate.py run.dry --grid 128 --outputs 12 --interval 50
     mpiexec -n 6 python simulate.py run.dry --outputs 12 --restart
 
-Each rank puts its own box of both fields in each output step; after a gather, which says that every rank has left the
-step, rank 0 commits. A restart recovers what a dead run completed, and each of the new ranks, however many, reads its
-box of the last step from the container.
+In each output step, each rank puts its own box of both fields. A gather tells rank 0 that every rank has closed the
+step; then rank 0 commits. A restart recovers the steps that a dead run completed. Each new rank, however many there
+are, reads its box of the last step from the container.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reaction import Field, Model, initial_state
 
 @dataclass(frozen=True)
 class Setup:
-    """What every rank must know before the first step."""
+    """The information that every rank needs before the first step."""
 
     grid: Triple
     dtype: str
@@ -39,7 +39,7 @@ class Setup:
 
 
 def main() -> int:
-    """Parse the arguments on rank 0, run, and end all ranks with a message if one fails."""
+    """Parse the arguments on rank 0 and run; if one rank fails, end all with a message."""
     world = MPI.COMM_WORLD
     arguments = parse(world)
     if isinstance(arguments, int):
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace, world: MPI.Intracomm) -> None:
-    """From the initial state, or the last complete step, to the last output step."""
+    """Run from the initial state, or the last complete step, to the last output step."""
     log = EventLog(arguments.events, world.rank)
     log.tell("start", pid=os.getpid())
     container, setup = restart(arguments, world, log) if arguments.restart else begin(arguments, world)
@@ -114,7 +114,7 @@ def begin(arguments: argparse.Namespace, world: MPI.Intracomm) -> tuple[dry.Cont
 def restart(
     arguments: argparse.Namespace, world: MPI.Intracomm, log: EventLog
 ) -> tuple[dry.Container, Setup]:
-    """Rank 0 settles what the dead run left and tells the others where to go on; then they open the container."""
+    """Rank 0 recovers the dead run and broadcasts the step to continue from; then all open the container."""
     if world.rank != 0:
         setup = world.bcast(None)
         return dry.open(arguments.container, mode="r+"), setup
@@ -137,7 +137,7 @@ def restart(
 
 
 def load(container: dry.Container, setup: Setup, place: Neighbours) -> Field:
-    """This rank's box of the step to go on from, whoever wrote it."""
+    """Read this rank's box of the restart step, whichever ranks wrote it."""
     state = []
     for name in ("U", "V"):
         values = np.empty(place.box.shape, setup.dtype)
@@ -147,7 +147,7 @@ def load(container: dry.Container, setup: Setup, place: Neighbours) -> Field:
 
 
 class Output:
-    """Writes output steps, and measures them beside plain files if asked."""
+    """Writes output steps, and measures plain files for comparison if requested."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class Output:
             )
 
     def write_plain(self, u: np.ndarray, v: np.ndarray) -> float | None:
-        """The same bytes by all ranks at once, each to a plain file of its own; seconds until the last has done it."""
+        """All ranks write the same bytes at once, each to its own plain file; returns the seconds of the slowest."""
         if self.plain is None:
             return None
         parts = [np.ascontiguousarray(u), np.ascontiguousarray(v)]
@@ -214,7 +214,7 @@ def grid_bytes(setup: Setup) -> int:
 
 
 def parse(world: MPI.Intracomm) -> argparse.Namespace | int:
-    """The arguments, checked on rank 0 and sent to all; or, on every rank, the status to leave with."""
+    """The arguments, checked on rank 0 and broadcast; or, on every rank, the exit status."""
     parsed: argparse.Namespace | int = 2
     if world.rank == 0:
         try:
@@ -235,7 +235,7 @@ def model_of(arguments: argparse.Namespace) -> Model:
 
 
 def check(arguments: argparse.Namespace, ranks: int) -> None:
-    """Refuse what cannot work, before anything is created; complete the grid."""
+    """Refuse invalid arguments before anything is created; complete the grid."""
     if len(arguments.grid) == 1:
         arguments.grid *= 3
     if len(arguments.grid) != 3 or min(arguments.grid) < 1:
@@ -257,7 +257,7 @@ def check(arguments: argparse.Namespace, ranks: int) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Parse the command line."""
     defaults = Model()
     options = argparse.ArgumentParser(prog="simulate", description=(__doc__ or "").split("\n")[0])
     options.add_argument(

@@ -1,4 +1,4 @@
-"""How sizes, times and rates are written for people."""
+"""Formats sizes, times and rates for people."""
 
 from __future__ import annotations
 

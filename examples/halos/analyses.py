@@ -1,7 +1,8 @@
-"""Three analyses whose cells need their neighbours: a convolution as of a neural network, a gradient and a vorticity.
+"""Three analyses whose cells need their neighbours: a convolution as in a neural network, a gradient and a vorticity.
 
-A field is written in blocks, as ranks would write it. The convolution is a function over tiles with a halo, at once and as tasks of Dask. The
-gradient and the vorticity are definitions. Each result is compared with NumPy's on the undivided field: where a block ended shows nowhere.
+A field is written in blocks, as ranks would write it. The convolution is a function over tiles with a halo, computed
+at once and as tasks of Dask. The gradient and the vorticity are derived variables. Each result is compared with
+NumPy's on the undivided field, so block boundaries must leave no trace.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def weights(seed: int) -> Field:
 
 
 def convolve(a: Field, kernel: Field) -> Field:
-    """Each cell inside with its neighbours, weighed; what is below zero becomes zero."""
+    """Weighted sums of each inner cell and its neighbours; negative ones become zero."""
     n = [k - 2 for k in a.shape]
     out = np.zeros(n, a.dtype)
     for z, y, x in np.ndindex(3, 3, 3):
@@ -35,14 +36,14 @@ def convolve(a: Field, kernel: Field) -> Field:
 
 
 def network(tile: Field) -> Field:
-    """Two layers: the halo is one cell for each."""
+    """Two layers: each needs a halo of one cell."""
     for layer in range(LAYERS):
         tile = convolve(tile, weights(layer))
     return tile
 
 
 def write(path: Path, fields: dict[str, Field], blocks: int) -> None:
-    """The fields in blocks^3 blocks."""
+    """Write the fields in blocks^3 blocks."""
     with dry.create(path) as c, c.writer() as w:
         for name, values in fields.items():
             c.create_variable(name, "f4", values.shape, dims=("z", "y", "x"))
@@ -55,7 +56,7 @@ def write(path: Path, fields: dict[str, Field], blocks: int) -> None:
 
 
 def analyse(path: Path, fields: dict[str, Field]) -> bool:
-    """All three, each beside NumPy."""
+    """Compute all three, and compare with NumPy."""
     u, v, w = (fields[name] for name in "uvw")
     right = True
 
@@ -72,7 +73,7 @@ def analyse(path: Path, fields: dict[str, Field]) -> bool:
         lazy = c["u"].apply(network, **tiles, lazy=True)
         compare(f"convolution, {lazy.npartitions} tasks of Dask", lazy.compute(scheduler="threads"), expected)
         gradient = c.derive("gradient", "grad(u)")
-        compare("gradient", gradient[...], np.stack(list(np.gradient(u)), axis=-1))
+        compare("gradient", gradient[...], np.stack(list(np.gradient(u))[::-1], axis=-1))
         vorticity = c.derive("vorticity", "curl(u, v, w)", kind="stored")
         c.store_derived("vorticity")
         d = {

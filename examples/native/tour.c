@@ -1,4 +1,4 @@
-/* Write two steps of a field, block by block, or read what any of the tours wrote:  tour write|read CONTAINER */
+/* Writes two steps of a field, block by block, or reads a container of any of the tours:  tour write|read CONTAINER */
 #include <drystone.h>
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void write_all(const char *path) {
     ok(dry_set_text_attribute(container, "temperature", "units", "K"));
     ok(dry_set_attribute(container, "temperature", "interval", DRY_FLOAT64, 0, NULL, &interval, sizeof interval));
 
-    ranks.nranks = 1; /* the only rank, 0: leaving a step commits it */
+    ranks.nranks = 1; /* the only rank, 0: ending a step commits it */
     ok(dry_writer_open(container, &ranks, &writer));
     for (step = 0; step < STEPS; step++) {
         ok(dry_begin_step(writer, DRY_NO_STEP, 0, NULL));

@@ -1,4 +1,4 @@
-// Write two steps of a field, block by block, or read what any of the tours wrote:  tour write|read CONTAINER
+// Writes two steps of a field, block by block, or reads a container of any of the tours:  tour write|read CONTAINER
 #include <drystone.hpp>
 
 #include <iostream>
@@ -21,7 +21,7 @@ static void write_all(const std::string &path) {
     container.set_attribute("temperature", "units", "K");
     container.set_attribute("temperature", "interval", 0.5);
 
-    auto writer = container.writer(0, 1); // the only rank: leaving a step commits it
+    auto writer = container.writer(0, 1); // the only rank: ending a step commits it
     for (int t = 0; t < STEPS; ++t) {
         auto step = writer.begin_step();
         for (int first = 0; first < NZ; first += 2) {

@@ -1,9 +1,9 @@
-! Write two steps of a field, block by block, or read what any of the tours wrote:  tour write|read CONTAINER
+! Writes two steps of a field, block by block, or reads a container of any of the tours:  tour write|read CONTAINER
 program tour
   use, intrinsic :: iso_fortran_env, only: real64, error_unit
   use drystone
   implicit none
-  ! The first index runs fastest: what is (z, y, x) in C is (x, y, z) here, and the same bytes.
+  ! The first index varies fastest: (z, y, x) in C is (x, y, z) here, with the same bytes.
   integer, parameter :: nx = 5, ny = 6, nz = 8, last = 1
   character(4096) :: act, path
 
@@ -38,7 +38,7 @@ contains
          steps=.true., transform="shuffle,zstd:1")
     call container%set_text_attribute("temperature", "units", "K")
     call container%set_attribute("temperature", "interval", 0.5_real64)
-    call container%open_writer(writer, rank=0, nranks=1) ! the only rank: leaving a step commits it
+    call container%open_writer(writer, rank=0, nranks=1) ! the only rank: ending a step commits it
     do t = 0, last
        field = reshape([(((cell(t, z, y, x), x = 0, nx - 1), y = 0, ny - 1), z = 0, nz - 1)], shape(field))
        call writer%begin_step()

@@ -1,7 +1,7 @@
-"""Real data: a climatology of the ocean goes into a container, is listed, read, drawn, and comes out as it was.
+"""Real data: imports a climatology of the ocean, lists, reads and draws it, and exports it unchanged.
 
-The file is the COADS climatology, twelve months of the sea's surface, of Debian's package `ferret-datasets`. Where it is missing, the
-floor of the ocean takes its place: the relief of the earth that comes with matplotlib, written as netCDF here.
+The file is the COADS climatology, twelve months of the sea's surface, from Debian's package `ferret-datasets`. If it
+is missing, the relief of the earth that comes with matplotlib is used instead, written as netCDF by this program.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PACKAGE = "ferret-datasets"
 
 
 class Failure(Exception):
-    """A stage did not do what it should."""
+    """A stage failed."""
 
 
 def main() -> int:
-    """Run the stages; 0 only if every value comes through."""
+    """Run the stages; 0 only if every value is preserved."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/ocean"), help="where everything is put")
     parser.add_argument("--source", type=Path, default=SOURCE, help="the netCDF file")
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def find(source: Path) -> bool:
-    """Whether the climatology is there; False if the relief takes its place."""
+    """Whether the climatology exists; False: the relief is used instead."""
     missing = f"{source} is missing; on Debian and Ubuntu: apt-get install {PACKAGE}"
     if not source.exists() and source != SOURCE:
         raise Failure(missing)
@@ -77,7 +77,7 @@ def relief(path: Path) -> Path:
 
 @contextmanager
 def stage(what: str) -> Iterator[None]:
-    """Say what is done, and how long it took."""
+    """Print a stage's title, and its duration."""
     print(f"{what} ... ", end="", flush=True)
     began = time.perf_counter()
     yield
@@ -85,7 +85,7 @@ def stage(what: str) -> Iterator[None]:
 
 
 def drystone(*arguments: object) -> str:
-    """Run the command; what it printed."""
+    """Run the command; returns its output."""
     words = [sys.executable, "-m", "drystone", *map(str, arguments)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -94,7 +94,7 @@ def drystone(*arguments: object) -> str:
 
 
 def surface(ocean: Path, folder: Path) -> None:
-    """What the climatology tells, and three pictures of it."""
+    """Print facts about the climatology, and draw three pictures."""
     with dry.open(ocean) as c:
         warm = np.ma.masked_less(c["SST"][:, 45, 90], -1e30)
     print(f"The sea at 1 N 179 W: {warm.min():.1f} to {warm.max():.1f} degrees over the year")
@@ -105,7 +105,7 @@ def surface(ocean: Path, folder: Path) -> None:
 
 
 def floor(ocean: Path, folder: Path) -> None:
-    """What the relief tells, and three pictures of it."""
+    """Print facts about the relief, and draw three pictures."""
     with dry.open(ocean) as c:
         heights = c["topo"][...]
     print(

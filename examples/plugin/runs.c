@@ -1,8 +1,8 @@
 /*
- * Two codecs of one's own, as a plug-in.
+ * Two example codecs, as a plug-in.
  *
- * `runs` writes runs of equal bytes as (count, byte): opaque, the least a codec can be. `runs:N` lets a run have at most N bytes.
- * `mirror` turns the data around, last byte first: any part can be read by itself.
+ * `runs` writes runs of equal bytes as (count, byte): an opaque codec with the minimal functions. `runs:N` limits a run to
+ * N bytes. `mirror` reverses the data, last byte first: any part can be read separately.
  *
  *     cc -std=c99 -shared -fPIC -I crates/capi/include -o runs.so examples/plugin/runs.c
  */

@@ -1,8 +1,8 @@
-"""Vorticity and enstrophy of a flow that eight ranks write, defined once and computed when they are read.
+"""Vorticity and enstrophy of a flow written by eight ranks: defined once, and computed when they are read.
 
-Eight processes write decaying vortices in three dimensions, each its own block of a grid. Two derived variables are defined before the first
-step: the vorticity, a vector of differences, and the enstrophy. The same flow is written undivided, too. What is read of both runs has the same
-bits, and agrees with NumPy: no difference remembers where the blocks ended.
+Eight processes write decaying vortices in three dimensions, each its own block of a grid. Two derived variables are
+defined before the first step: the vorticity, a vector of differences, and the enstrophy. The same flow is also written
+undivided. Both runs read with the same bits, and agree with NumPy: block boundaries leave no trace in differences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Field = npt.NDArray[np.float64]
 
 
 def coordinates(cells: int) -> list[Field]:
-    """Places of cells along z, y and x: closer together near the lower wall."""
+    """Coordinates of cells along z, y and x: denser near the lower wall."""
     even = np.linspace(0, 1, cells)
     return [2 * np.pi * even**1.2, 2 * np.pi * even, 2 * np.pi * even]
 
@@ -40,7 +40,7 @@ def flow(z: Field, y: Field, x: Field, time: float) -> dict[str, Field]:
 
 
 def create(path: Path, cells: int) -> None:
-    """The container, its variables, and what is derived from them."""
+    """The container, its variables, and the derived ones."""
     with dry.create(path, overwrite=True) as c:
         for name, values in zip("zyx", coordinates(cells), strict=True):
             c.create_variable(name, data=values, dims=(name,), attrs={"units": "m"})
@@ -55,12 +55,12 @@ def create(path: Path, cells: int) -> None:
                 attrs={"units": "m/s"},
             )
         c.derive("vorticity", "curl(u, v, w)", attrs={"units": "1/s"})
-        # The squares of the same differences: a definition may not name a component of another.
+        # Sums of squares of the same differences: a definition cannot name a component of another.
         squares = [
             f"({a})**2"
             for a in ("diff(w, y) - diff(v, z)", "diff(u, z) - diff(w, x)", "diff(v, x) - diff(u, y)")
         ]
-        # The commit of the steps stores it: then it is read and asked for as if the ranks had written it.
+        # The commit of the steps stores it; afterwards it is read and queried like any stored variable.
         c.derive("enstrophy", f"0.5*({' + '.join(squares)})", kind="stored", attrs={"units": "1/s2"})
         c.derive("mean_enstrophy", "mean(enstrophy)", attrs={"units": "1/s2"})
 
@@ -81,7 +81,7 @@ def write(path: Path, rank: int, blocks: tuple[int, int, int], cells: int, steps
 
 
 def simulate(path: Path, blocks: tuple[int, int, int], cells: int, steps: int) -> None:
-    """All ranks at once, and the commit."""
+    """Run all ranks at once, then commit."""
     create(path, cells)
     spawn = multiprocessing.get_context("spawn")
     ranks = [

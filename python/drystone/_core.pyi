@@ -36,9 +36,11 @@ __all__ = [
     "encode_subchunk",
     "examine",
     "find_room",
+    "fixed_part",
     "listen_to_spans",
     "parse_selection",
     "readable_transform",
+    "register_function",
 ]
 
 __version__: str
@@ -64,6 +66,18 @@ def cli_grammar() -> str: ...
 def parse_selection(text: str) -> tuple[Any, ...]: ...
 def cli_main(args: Sequence[str], page: Callable[[], Any] | None = None) -> tuple[int, str | None]: ...
 def element_dtype(dtype: Any) -> tuple[np.dtype[Any], bool]: ...
+def fixed_part(dtype: np.dtype[Any]) -> np.dtype[Any]: ...
+def register_function(
+    name: str,
+    address: int,
+    state: int,
+    input: str,
+    output: str,
+    halo: Sequence[int],
+    thread_safe: bool,
+    deadline: float,
+    memory: int,
+) -> None: ...
 def readable_transform(text: str) -> str: ...
 def examine(
     place: str, options: list[tuple[str, str]]
@@ -132,7 +146,7 @@ class ContainerHandle:
     @property
     def redundancy(self) -> str: ...
     def tiers(self) -> list[tuple[str, int, int, int | None, float, int, str | None]]: ...
-    def staged(self) -> list[tuple[str, str, int | None, int]]: ...
+    def staged(self) -> list[tuple[str, str, int | None, int, bool]]: ...
     def drain_failure(self) -> str | None: ...
     def lost(self) -> list[tuple[str, str]]: ...
     @staticmethod
@@ -190,7 +204,6 @@ class ContainerHandle:
         attrs: Mapping[str, Any] | None,
         access: str | None,
     ) -> bool: ...
-    def on(self, source: str, operation: str, into: str) -> None: ...
     def derive(self, path: str, text: str, kind: str, edge: str, attrs: Mapping[str, Any] | None) -> bool: ...
     def store_derived(
         self, paths: list[str] | None, steps: list[int] | None, budget: int | None
@@ -277,6 +290,9 @@ class ReadingHandle:
     def element(self) -> np.dtype[Any]: ...
     @property
     def strings(self) -> bool: ...
+    @property
+    def objects(self) -> bool: ...
+    def record_fill(self) -> Any: ...
     @property
     def item(self) -> int: ...
     @property
@@ -411,7 +427,20 @@ class WriterHandle:
     def target(self, name: str, field: str | None) -> tuple[np.dtype[Any], bool, tuple[int, ...]]: ...
     def put(self, name: str, array: npt.NDArray[Any], offset: _Extents | None, field: str | None) -> bool: ...
     def put_strings(
-        self, name: str, shape: Sequence[int], values: list[Any], offset: _Extents | None
+        self,
+        name: str,
+        shape: Sequence[int],
+        values: list[Any],
+        offset: _Extents | None,
+        field: str | None,
+    ) -> None: ...
+    def put_records(
+        self,
+        name: str,
+        fixed: npt.NDArray[Any],
+        values: list[list[Any]],
+        offset: _Extents | None,
+        field: str | None,
     ) -> None: ...
     def put_fragment(self, fragment: FragmentHandle, buffer: npt.NDArray[Any]) -> None: ...
     def choices(self) -> list[tuple[str, str, str]]: ...
@@ -503,6 +532,7 @@ class RegionsHandle:
         read: bool,
         write: bool,
     ) -> RegionHandle: ...
+    def on(self, container: ContainerHandle, source: str, operation: str, into: str) -> None: ...
     def transfer(self, source: str, into: str, rule: str, step: int | None) -> int: ...
     def wait(self, transfer: int, stable: bool, timeout: float) -> str: ...
     def commit(self) -> int: ...
@@ -546,7 +576,7 @@ class RuleHandle:
 
 @final
 class Plan:
-    """What a read would do: printable, comparable."""
+    """The plan of a read: printable, comparable."""
 
     @property
     def requests(self) -> int:
@@ -554,11 +584,11 @@ class Plan:
 
     @property
     def rounds(self) -> int:
-        """On a far store: round trips, one after the other; 0 elsewhere."""
+        """On a far store: round trips in sequence; 0 elsewhere."""
 
     @property
     def choices(self) -> list[tuple[str, int, int, float, bool]]:
-        """Where there are replicas: of each its name, bytes, requests, predicted seconds, and whether it is read."""
+        """If there are replicas: for each its name, bytes, requests, predicted seconds, and whether it is read."""
 
     @property
     def read_bytes(self) -> int:
@@ -566,38 +596,38 @@ class Plan:
 
     @property
     def wanted_bytes(self) -> int:
-        """Bytes of the selected cells that blocks hold."""
+        """Bytes of the selected cells that blocks contain."""
 
     @property
     def max_errors(self) -> tuple[float, float]:
-        """Largest absolute and relative error of the values, with what was lost at writing; 0 where they are exact."""
+        """Largest absolute and relative error of the values, losses at writing included; 0 if they are exact."""
 
     @property
     def blocks(self) -> int:
-        """Blocks that show."""
+        """Blocks that contribute cells."""
 
     @property
     def subchunks(self) -> int:
-        """Subchunks that are touched."""
+        """Subchunks that are read."""
 
     @property
     def predicted(self) -> float | None:
-        """Seconds that it is expected to take on the store as calibrated, or as assumed. None for fragments."""
+        """Predicted seconds on the store as calibrated or assumed. None for fragments."""
 
     @property
     def every_bit(self) -> tuple[int, float] | None:
-        """Where less than every bit is read: bytes and predicted seconds of the read of all that is stored."""
+        """If a read takes less than full precision: bytes and predicted seconds at full precision."""
 
     @property
     def measured(self) -> float | None:
-        """Seconds that it took, of `T.explain.measured`."""
+        """Measured seconds, of `T.explain.measured`."""
 
     def with_measured(self, seconds: float) -> Plan:
-        """The same plan with what it took."""
+        """The same plan with its measured seconds."""
 
     @property
     def replica(self) -> int:
-        """Number of the replica that is read where it has the cells; 0 is what was put."""
+        """Index of the replica that is read where it has the cells; 0 is the original."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...

@@ -1,4 +1,4 @@
-"""Steps in a selection without data of the variable (docs/guide/reading.md, "Missing steps")."""
+"""Steps of a selection in which a variable has no data (docs/guide/reading.md, "Missing steps")."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def absent_steps(v: Variable, key: Any) -> list[int]:
 
 
 def gaps(there: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """The ranges, first and behind the last, of the steps below `count` that are not among `there`, which ascends."""
+    """The half-open ranges of the steps below `count` that are not in `there`, which ascends."""
     edges = [-1, *there, count]
     return [(a + 1, b) for a, b in pairwise(edges) if b - a > 1]
 
 
 def listed(steps: list[int]) -> str:
-    """At most eight of them, for a message."""
+    """The ranges for a message; at most eight of them."""
     return ", ".join(map(str, steps[:8])) + (", ..." if len(steps) > 8 else "")

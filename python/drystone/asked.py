@@ -1,4 +1,4 @@
-"""The container, the variable and the selection that a function or a command is asked about."""
+"""Arguments that name a container, a variable and a selection."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from drystone.opening import require_whole
 from drystone.variable import Variable
 
 Asked = Container | str | os.PathLike[str]
-"""A container that is open, or its path or URL."""
+"""An open container, or a path or URL."""
 
 
 @contextmanager
 def opened(asked: Asked, at: int | None = None, damaged: bool = False) -> Iterator[Container]:
     """A container at a snapshot; closed afterwards if it was opened here.
 
-    A container that has lost files is a CorruptError, unless `damaged` says to go on.
+    A container with lost files raises `CorruptError`, unless `damaged` is set.
     """
     if isinstance(asked, Container):
         yield _at(asked, at, damaged)
@@ -61,12 +61,15 @@ def variable(c: Container, name: str) -> Variable:
 
 
 def names(asked: str | Sequence[str] | None) -> list[str]:
-    """The names of variables that are asked for, each once; one may stand alone."""
+    """The distinct names of the requested variables; a single name may be given as a text."""
     return [asked] if isinstance(asked, str) else list(dict.fromkeys(asked or ()))
 
 
 def selection(asked: Any) -> Any:
-    """A key for NumPy's indexing: of a text such as `[3, :, 0:8:2, [1, 5]]`; other keys stay; None is everything."""
+    """The NumPy index of a text such as `[3, :, 0:8:2, [1, 5]]`.
+
+    Other keys are returned as they are; None is everything.
+    """
     if asked is None:
         return ...
     if not isinstance(asked, str):

@@ -1,9 +1,8 @@
 """Assignment to variables: `T[...] = array`.
 
-Blocks go to writers that the container keeps, one per assigning thread. Threads do not wait for each other,
-and blocks need no alignment. The next read of the container commits what they hold, which makes all of it
-visible.
-The writers stay open: a program that changes values a thousand times has one log, not a thousand.
+The container keeps one writer per assigning thread. Threads do not wait for each other, and blocks need no alignment.
+The next read of the container commits all assigned values, which makes them visible. The writers stay open: a program
+that changes values a thousand times has one log, not a thousand.
 """
 
 from __future__ import annotations
@@ -32,18 +31,19 @@ if TYPE_CHECKING:
 
 
 class Assigned:
-    """Values that were assigned to a container and are not yet visible.
+    """Assigned values of a container that are not yet visible.
 
-    A container that is dropped, or still open when the program ends, settles it then, as `close` would; not so in a
-    child that was forked, to which it does not belong.
+    A container that is dropped, or still open when the program ends, commits them then, as `close` would. A forked
+    child does not: the values belong to its parent.
     """
 
     def __init__(self, container: Container) -> None:
-        # Not a cycle, in which files would stay open until the collector comes by: writers that wait hold the container.
+        # Not a reference cycle, which would keep files open until the next collection: waiting writers reference the
+        # container.
         self._container = weakref.ref(container)
         self._changed = threading.Condition()
         self._idle: list[Writer] = []
-        # Writers that have nothing to commit: only their handles, which do not hold the container.
+        # Writers with nothing to commit: only their handles, which do not reference the container.
         self._settled: list[WriterHandle] = []
         self._busy = 0
         self._steps = False
@@ -51,7 +51,7 @@ class Assigned:
         self._process = self._settled_by = os.getpid()
         _all.add(self)
         self.elsewhere: tuple[str, tuple[tuple[str, str], ...]] | None = None
-        """Where assignments go, if the container is a reopened one that is for reading."""
+        """The container that takes assignments, if this one was reopened for reading."""
 
     def __del__(self) -> None:
         self.abandon()
@@ -65,7 +65,7 @@ class Assigned:
         self._close_settled()
 
     def end(self) -> None:
-        """Settle what waits, and close all writers."""
+        """Commit the pending values, and close all writers."""
         try:
             if self.pending:
                 self.settle(go_on=False)
@@ -76,7 +76,7 @@ class Assigned:
         with self._changed:
             settled, self._settled = self._settled, []
         for handle in settled:
-            with suppress(DrystoneError):  # Nothing is lost: all that they wrote is committed.
+            with suppress(DrystoneError):  # Nothing is lost: everything they wrote is committed.
                 handle.close()
 
     def _owner(self) -> Container | None:
@@ -84,12 +84,12 @@ class Assigned:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to settle."""
+        """Whether there is something to commit."""
         return bool(self._idle or self._busy)
 
     @contextmanager
     def writer(self, steps: bool) -> Iterator[Writer]:
-        """A writer for this thread alone."""
+        """A writer for the calling thread only."""
         if self.elsewhere is not None:
             from drystone.opening import open_again
 
@@ -109,6 +109,7 @@ class Assigned:
                 owner = self._container()
                 assert owner is not None, "who assigns to it holds it"
                 mine = self._again(owner) or owner.writer()
+                mine._is_assigned = True
             yield mine
         finally:
             with self._changed:
@@ -118,7 +119,7 @@ class Assigned:
                 self._changed.notify_all()
 
     def _again(self, owner: Container) -> Writer | None:
-        """A writer that has nothing to commit, if there is one of this process."""
+        """A writer of this process that has nothing to commit, if there is one."""
         from drystone.writer import Writer
 
         with self._changed:
@@ -127,9 +128,9 @@ class Assigned:
             return Writer(owner, self._settled.pop()) if self._settled else None
 
     def settle(self, commit: bool = True, go_on: bool = True) -> dict[str, list[int]]:
-        """Commit the writers' blocks and steps; returns how far they reach, for `committed`.
+        """Commit the writers' blocks and steps; returns the ends they reach, for `committed`.
 
-        The writers `go_on`, or are closed.
+        The writers stay open if `go_on`, else they are closed.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
@@ -151,14 +152,14 @@ class Assigned:
         return ends
 
     def reached(self, container: Container, path: str, end: Sequence[int]) -> None:
-        """Note how far an invisible box reaches, so that appended cells go behind it."""
+        """Record the end of an invisible box, so that appended cells go behind it."""
         path = container._handle.followed(path) or path
         with self._changed:
             known = self._ends.setdefault(path, [0] * len(end))
             known[:] = map(max, known, end)
 
     def shape(self, container: Container, path: str, reading: ReadingHandle) -> tuple[int, ...]:
-        """The shape of a variable with what was assigned to it and is not yet visible."""
+        """The shape of a variable, including assigned values that are not yet visible."""
         path = container._handle.followed(path) or path
         with self._changed:
             ends = self._ends.get(path, ())
@@ -167,7 +168,7 @@ class Assigned:
             )
 
     def committed(self, ends: dict[str, list[int]]) -> None:
-        """Forget these ends, which the container shows now, unless more was assigned since."""
+        """Forget these ends, which the container now shows, unless more was assigned since."""
         with self._changed:
             for path, end in ends.items():
                 if self._ends.get(path) == end:
@@ -175,7 +176,7 @@ class Assigned:
 
     @contextmanager
     def behind(self, container: Container, path: str, axis: int, count: Sequence[int]) -> Iterator[list[int]]:
-        """Reserve a place for this many cells after all written ones along an axis, for this thread."""
+        """Reserve space for this many cells behind all written ones along an axis, for this thread."""
         known = container._handle.followed(path) or path
         with self._changed:
             reading = container._handle.reading(path)
@@ -184,7 +185,7 @@ class Assigned:
             start = max(there, ends[axis])
             ends[axis] = start + count[axis]
             self._busy += (
-                1  # A settlement that came between would forget the end, without what is to lie before it.
+                1  # A commit in between would forget the end before the cells in front of it are written.
             )
         place = [0] * len(count)
         place[axis] = start
@@ -211,7 +212,7 @@ def _abandon_all() -> None:
 
 
 MOST_BOXES = 4096
-"""Boxes that one assignment writes. Each is a block, which every later read of the place has to look at."""
+"""The most boxes of one assignment. Each is a block, which every later read of the region must examine."""
 
 
 def assign(
@@ -222,7 +223,7 @@ def assign(
     value: Any,
     rule: selection.Rule = selection.Rule.PLAIN,
 ) -> None:
-    """Write `value` to what the key selects: the selected cells alone, as boxes. Nothing is read to be written back."""
+    """Write `value` to the selected cells only, as boxes. Nothing is read and written back."""
     reading = container._handle.reading(path, member)
     name = f'"{path}"' + (f' member "{member}"' if member else "")
     if reading.local:
@@ -252,6 +253,7 @@ def assign(
             "at most: assign parts of it, or, if nothing else writes there, read the box around it, change that and assign it"
         )
     _write(container, path, member, _boxes(wanted.legs, cut, array))
+    _show(container)
 
 
 def assign_box(
@@ -260,6 +262,7 @@ def assign_box(
     """Write an array with its first cell at `start`, the step first if there are steps."""
     if 0 not in array.shape:
         _write(container, path, member, [(start, array)])
+        _show(container)
 
 
 _Box: TypeAlias = tuple[Sequence[int], npt.NDArray[Any]]
@@ -277,16 +280,16 @@ def _ends(leg: selection.Leg) -> Sequence[int]:
 def _boxes(
     legs: Sequence[selection.Leg], cut: Sequence[Sequence[int]], array: npt.NDArray[Any]
 ) -> Iterator[_Box]:
-    """The parts of an array, of an axis per leg, with their places.
+    """The parts of an array with an axis per leg, and their positions.
 
-    They come in the order of the key, so that of cells named twice the last value counts.
+    They follow the order of the key: if a cell is selected twice, its last value counts.
     """
-    # Where it lies along the axis that varies in a part, which is the last of a leg's.
+    # The positions along the axis that varies within a part: the last axis of a leg.
     order = sorted(range(len(legs)), key=lambda n: legs[n].axes[-1])
     ndim = sum(len(leg.axes) for leg in legs)
     for ends in itertools.product(*(zip([0, *end], end, strict=False) for end in cut)):
         start, count = [0] * ndim, [1] * ndim
-        index: list[Any] = [...]  # without it an array of no axes would become a text
+        index: list[Any] = [...]  # without it an array without axes would become a text
         for leg, (begin, end) in zip(legs, ends, strict=True):
             back = isinstance(leg, selection.Run) and leg.count > 1 and leg.step == -1
             if isinstance(leg, selection.Run):
@@ -300,7 +303,7 @@ def _boxes(
 
 
 def _write(container: Container, path: str, member: str | None, boxes: Iterable[_Box]) -> None:
-    """Write boxes, those of a step at once."""
+    """Write boxes; those of one step go together."""
     reading = container._handle.reading(path, member)
     assigned = container._assigned
     if container.mode == "r" and assigned.elsewhere is None:
@@ -318,6 +321,7 @@ def _write(container: Container, path: str, member: str | None, boxes: Iterable[
             field += f"[{', '.join(f'{first}:{first + n}' for first, n in part)}]"
         writer.put(path, array, offset=start[:outer], field=field)
 
+    container._commit_earlier(assigned=False)
     steps: dict[int, list[_Box]] = {}
     with assigned.writer(reading.has_steps) as writer:
         for start, array in boxes:
@@ -332,6 +336,12 @@ def _write(container: Container, path: str, member: str | None, boxes: Iterable[
             with writer.step(step):
                 for start, block in blocks:
                     put(writer, start, block)
+
+
+def _show(container: Container) -> None:
+    """Commit what was assigned, with strong consistency."""
+    if container._consistency == "strong" and container._assigned.elsewhere is None:
+        container.commit()
 
 
 def append(container: Container, path: str, value: Any, axis: SupportsIndex | None) -> None:
@@ -354,10 +364,11 @@ def append(container: Container, path: str, value: Any, axis: SupportsIndex | No
     if not fits:
         room = ", ".join("any" if grows else str(n) for n, grows in zip(extents, growable, strict=True))
         raise InvalidArgumentError(f"{name}: an array of shape {array.shape} is not appended to ({room})")
-    if array.size == 0:
+    if array.shape[at] == 0:
         return
     with container._assigned.behind(container, path, at, array.shape) as start:
         _write(container, path, None, [(start, array)])
+    _show(container)
 
 
 def _appended_axis(name: str, growable: Sequence[bool], steps: bool, axis: SupportsIndex | None) -> int:
@@ -375,7 +386,7 @@ def _appended_axis(name: str, growable: Sequence[bool], steps: bool, axis: Suppo
 
 
 def _room(key: Any, shape: Sequence[int], growing: Sequence[bool]) -> tuple[int, ...]:
-    """The shape that a key is about: axes that grow reach as far as it says."""
+    """The shape that a key applies to: growable axes extend as far as the key."""
     items = [_reach(item) for item in (key if isinstance(key, tuple) else (key,)) if item is not None]
     at = next((n for n, item in enumerate(items) if item is None), len(items))
     room = list(shape)
@@ -393,7 +404,7 @@ def _room(key: Any, shape: Sequence[int], growing: Sequence[bool]) -> tuple[int,
 
 
 def _reach(item: Any) -> tuple[int, int] | None:
-    """How many axes an index takes, and how far it reaches along the first; None for `...`."""
+    """The number of axes that an index selects from, and its end along the first one; None for `...`."""
     if item is Ellipsis:
         return None
     if isinstance(item, slice):
@@ -403,7 +414,7 @@ def _reach(item: Any) -> tuple[int, int] | None:
     if isinstance(item, list | tuple) or (values.is_array(item) and not isinstance(item, int)):
         try:
             array = values.as_array(item)
-        except ValueError:  # A list that is not rectangular, which `selection` refuses.
+        except ValueError:  # The list is not rectangular; `selection` refuses it.
             return 1, 0
         if array.dtype.kind == "b":
             return array.ndim, 0

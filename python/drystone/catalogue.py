@@ -30,9 +30,8 @@ def catalog(url: Path, *, storage_options: Mapping[str, object] | None = None, m
 
     """
     location = place(url)
-    return Catalog(
-        CatalogHandle.open(location, store_options(location, storage_options), make), storage_options
-    )
+    options = store_options(location, storage_options, leads_to_urls=True)
+    return Catalog(CatalogHandle.open(location, options, make))
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,18 @@ class Match:
     """A container that satisfies a question."""
 
     path: str
-    """Where it is: an absolute path or a URL."""
+    """Its absolute path or URL."""
     snapshot: int
-    """The snapshot that the answer is about."""
+    """The snapshot that the answer describes."""
     time: datetime | None
     """When that was committed."""
     uuid: str
     """The container's identity."""
     stale: bool
-    """Whether the container showed another snapshot when it was found: the answer may not hold any more."""
+    """Whether the container was at another snapshot when it was found: then the answer may be outdated."""
 
     def open(self, *, storage_options: Mapping[str, object] | None = None) -> Container:
-        """The container, to read."""
+        """Open the container for reading."""
         return open_container(self.path, storage_options=storage_options)
 
     def __fspath__(self) -> str:
@@ -59,14 +58,14 @@ class Match:
 
 
 class Matches(Sequence[Match]):
-    """The containers that were found, by path. A container that matches and cannot be opened is only counted."""
+    """The containers that were found, by path. A match that cannot be opened is only counted."""
 
     def __init__(self, found: list[Match], gone: int, closed: int) -> None:
         self._found = found
         self.gone = gone
-        """Containers that answer and are there no more."""
+        """Matching containers that no longer exist."""
         self.closed = closed
-        """Containers that answer and cannot be opened from here: not permitted, or not reached."""
+        """Matching containers that cannot be opened from here: permission denied, or unreachable."""
 
     @property
     def paths(self) -> list[str]:
@@ -116,9 +115,9 @@ class Added:
     added: int
     """Containers that were new, or had changed."""
     unchanged: int
-    """Containers that were known as they are."""
+    """Containers whose entries were up to date."""
     failed: dict[str, str]
-    """Containers that could not be read: where, and why."""
+    """Containers that could not be read: path and reason."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ class Checked:
     stale: list[str]
     """Containers that have changed since they were added."""
     gone: list[str]
-    """Containers that are there no more."""
+    """Containers that no longer exist."""
     closed: int
     """Containers that cannot be opened from here."""
 
@@ -142,15 +141,14 @@ class Checked:
 
 
 class Catalog:
-    """Which containers have which attributes and ranges of values. It may be used from several threads and processes.
+    """The attributes and ranges of values of containers. Several threads and processes may use it at once.
 
-    It is derived data: it can be made again from the containers at any time. It describes them as they were
-    when they were added; every answer is checked against its container.
+    It is derived data: it can be rebuilt from the containers at any time. It describes them as they were when they
+    were added; every answer is checked against its container.
     """
 
-    def __init__(self, handle: CatalogHandle, options: Mapping[str, object] | None = None) -> None:
+    def __init__(self, handle: CatalogHandle) -> None:
         self._handle = handle
-        self._options = options
 
     @property
     def path(self) -> str:
@@ -202,11 +200,11 @@ class Catalog:
         found, gone, closed = self._handle.find(question, bool(fresh))
         if gone:
             warn(
-                f"{counted(gone, 'container')} that would answer cannot be found any more; check(update=True) forgets them"
+                f"{counted(gone, 'container')} that would match no longer exist; check(update=True) removes them"
             )
         if closed:
             warn(
-                f"{counted(closed, 'container')} that would answer cannot be opened from here: they are not shown"
+                f"{counted(closed, 'container')} that would match cannot be opened from here, and are not shown"
             )
         matches = [
             Match(path, snapshot, moment(time), uuid, stale) for path, uuid, snapshot, time, stale in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from drystone.asked import Asked, opened
 from drystone.container import Container
+from drystone.enumerations import enum_names
 from drystone.errors import InvalidArgumentError
 from drystone.lists import ragged_element, shown_element
 from drystone.progress import Progress, Report
@@ -24,13 +26,13 @@ class Difference:
     """Path of the variable or group; empty for the root."""
     what: str
     steps: list[int] | None = None
-    """Steps that only one has."""
+    """Steps that only one of the two has."""
     cells: int | None = None
     """How many values differ."""
     largest: float | None = None
-    """By how much at most."""
+    """The largest difference."""
     first: tuple[int, ...] | None = None
-    """The place of the first."""
+    """The position of the first difference."""
 
     def __str__(self) -> str:
         return f"{self.name or '/'}: {self.what}"
@@ -88,9 +90,7 @@ def _compared(
             differ(name, f"only in the {'first' if name in ours else 'second'}")
     if a.steps != b.steps:
         only = sorted(set(a.steps) ^ set(b.steps))
-        differ(
-            "", f"other steps: {', '.join(map(str, only[:10]))}{' ...' if len(only) > 10 else ''}", steps=only
-        )
+        differ("", f"other steps: {_listed(only)}", steps=only)
     if attrs:
         for path in ["", *sorted(set(a.groups) & set(b.groups))]:
             _attrs(
@@ -113,6 +113,12 @@ def _compared(
                 one, two = shown_element(one), shown_element(two)
             if one != two:
                 differ(name, f"{what.replace('_', ' ')}: {one} and {two}")
+        if v.dtype == w.dtype and (named := _names(v.dtype)) != (others := _names(w.dtype)):
+            differ(name, f"names of values: {named} and {others}")
+        # Steps that only one of the containers has were named above.
+        missing = sorted((set(v.steps) ^ set(w.steps)) - (set(a.steps) ^ set(b.steps)))
+        if missing:
+            differ(name, f"other steps: {_listed(missing)}", steps=missing)
         alike = v.dtype == w.dtype or _sort(v.dtype) == _sort(w.dtype) != "records"
         if alike and not _same(v.fill_value, w.fill_value):
             differ(name, f"fill value: {v.fill_value} and {w.fill_value}")
@@ -121,6 +127,18 @@ def _compared(
         elif alike:
             _values(name, v, w, tolerance, differ, progress)
     return found
+
+
+def _listed(steps: list[int]) -> str:
+    return f"{', '.join(map(str, steps[:10]))}{' ...' if len(steps) > 10 else ''}"
+
+
+def _names(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The names of an enumeration's values, or those of the enumerations in a record by member."""
+    if dtype.names is None:
+        return dict(enum_names(dtype) or {})
+    below = {name: _names(dtype[name].base) for name in dtype.names}
+    return {name: names for name, names in below.items() if names}
 
 
 def _attrs(name: str, ours: Any, theirs: Any, differ: Any) -> None:
@@ -133,7 +151,7 @@ def _attrs(name: str, ours: Any, theirs: Any, differ: Any) -> None:
 
 
 def _same(one: Any, two: Any) -> bool:
-    """Whether two attributes are: numbers by their values, lists and arrays item by item; NaN is NaN."""
+    """Whether two attributes are equal: numbers by value, lists and arrays item by item; NaN equals NaN."""
     one, two = (
         value.tolist() if isinstance(value, np.ndarray | np.generic) else value for value in (one, two)
     )
@@ -193,10 +211,16 @@ def _different(ours: Any, theirs: Any, tolerance: _Tolerance) -> npt.NDArray[np.
     if tolerant and _are_whole(ours, theirs):
         close = _apart(ours, theirs) <= tolerance.atol + tolerance.rtol * np.abs(theirs.astype("f8"))
         return np.asarray(~close)
+    near = partial(np.isclose, rtol=tolerance.rtol, atol=tolerance.atol)
+    if "c" in (ours.dtype.kind, theirs.dtype.kind):
+        # With NaN in one part, the other part still counts.
+        parts = _different(ours.real, theirs.real, tolerance) | _different(ours.imag, theirs.imag, tolerance)
+        missing = np.isnan(ours) | np.isnan(theirs)
+        return np.where(missing, parts, ~near(ours, theirs)) if tolerant else parts
     if tolerant:
-        return np.asarray(~np.isclose(ours, theirs, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True))
+        return np.asarray(~near(ours, theirs, equal_nan=True))
     unlike = np.asarray(ours != theirs)
-    if ours.dtype.kind in "fc" and theirs.dtype.kind in "fc":
+    if ours.dtype.kind == "f" and theirs.dtype.kind == "f":
         unlike &= ~(np.isnan(ours) & np.isnan(theirs))
     if ours.dtype.kind in "mM" and theirs.dtype.kind in "mM":
         unlike &= ~(np.isnat(ours) & np.isnat(theirs))
@@ -204,7 +228,7 @@ def _different(ours: Any, theirs: Any, tolerance: _Tolerance) -> npt.NDArray[np.
 
 
 def _sort(dtype: np.dtype[Any]) -> str:
-    """Values of one sort can be compared, whatever their types."""
+    """The sort of values: values of one sort can be compared, whatever their types."""
     if dtype.names:
         return "records"
     if ragged_element(dtype) is not None:
@@ -213,7 +237,7 @@ def _sort(dtype: np.dtype[Any]) -> str:
 
 
 def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """With bfloat16, which NumPy does not know, as float32, which holds it."""
+    """Convert bfloat16, which NumPy does not know, to float32, which is exact."""
     return values.astype("f4") if values.dtype.kind == "V" else values
 
 
@@ -222,13 +246,13 @@ def _are_whole(*arrays: npt.NDArray[Any]) -> bool:
 
 
 def _apart(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """How far integers are apart, exactly."""
+    """The exact differences of integers."""
     there: npt.NDArray[np.uint64] = ours.astype("u8") - theirs.astype("u8")
     return np.asarray(np.where(ours > theirs, there, -there), np.uint64)
 
 
 def _gap(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> float:
-    """How far numbers are apart at most."""
+    """The largest difference of numbers."""
     ours, theirs = _numbers(ours), _numbers(theirs)
     if _are_whole(ours, theirs):
         return float(_apart(ours, theirs).max())

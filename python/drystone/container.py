@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
 from drystone import html, metrics
 from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
-from drystone.errors import warn
+from drystone.errors import DrystoneError, warn
 from drystone.events import emit
 from drystone.fragments import Fragment
 from drystone.location import Location, is_url
@@ -45,7 +45,7 @@ class Container(Tiered, Queried, Maintained, Published):
     def __init__(self, handle: ContainerHandle, path: str, options: Sequence[tuple[str, str]] = ()) -> None:
         self._handle = handle
         self._location = path
-        # What another process needs to open it again: no secrets, which it has from its environment.
+        # What another process needs to reopen it: no secrets, which it takes from its environment.
         self._options = tuple(ContainerHandle.public_options(list(options))) if options else ()
         self._path = ""
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -56,6 +56,7 @@ class Container(Tiered, Queried, Maintained, Published):
         self._consistency: _Consistency = "commit"
         self._own_regions: RegionsHandle | None = None
         self._transfers: list[Transfer] = []
+        # Steps that writers of this handle have closed since its last commit.
         self._mapped: weakref.WeakSet[Region] = weakref.WeakSet()
         self._warn()
 
@@ -67,7 +68,7 @@ class Container(Tiered, Queried, Maintained, Published):
         return self._own_regions
 
     def _released(self, transfer: Transfer) -> None:
-        """Notes a released region, which the next commit of this handle takes."""
+        """Record a released region, which the next commit of this handle includes."""
         if self._consistency == "strong":
             transfer.wait()
             self.commit()
@@ -76,11 +77,29 @@ class Container(Tiered, Queried, Maintained, Published):
 
     def _drain(self) -> None:
         transfers, self._transfers = self._transfers, []
-        for transfer in transfers:
-            transfer.wait()
+        while transfers:
+            transfer, *transfers = transfers
+            told = transfer._told
+            try:
+                transfer.wait()
+            except DrystoneError:
+                if not told:
+                    self._transfers = [*transfers, *self._transfers]
+                    raise
+
+    def _commit_earlier(self, assigned: bool = True) -> None:
+        """Commit what regions released and, with `assigned`, what was assigned, before later values of this handle.
+
+        The later values are then the newer ones.
+        """
+        if self._transfers and not self._handle.closed:
+            self._drain()
+            self._handle.commit()
+        if assigned and self._assigned.pending:
+            self._assigned.settle()
 
     def _all_options(self) -> Iterable[tuple[str, str]]:
-        """The options of its store, secrets too where this process was given them."""
+        """The options of its store, including secrets if this process received them."""
         from drystone.opening import given_options
 
         return given_options.get(self._location, list(self._options))
@@ -95,7 +114,7 @@ class Container(Tiered, Queried, Maintained, Published):
     def consistency(self) -> _Consistency:
         """The consistency level (docs/guide/regions.md).
 
-        It says when others see values written here, and which values are seen here.
+        It defines when others see values written here, and which values are visible here.
         """
         return self._consistency
 
@@ -103,17 +122,23 @@ class Container(Tiered, Queried, Maintained, Published):
     def _container(self) -> Container:
         return self
 
-    def _settle(self) -> None:
-        """Makes assigned values visible."""
-        if self._assigned.pending:
-            self._assigned.settle()
+    @property
+    def _latest(self) -> ContainerHandle:
+        """The handle; with strong consistency, at the newest snapshot."""
         if self._consistency == "strong" and not self._handle.closed:
             self._handle.refresh()
+        return self._handle
+
+    def _settle(self) -> None:
+        """Make assigned values visible; with strong consistency, look at the newest snapshot."""
+        if self._assigned.pending:
+            self._assigned.settle()
+        _ = self._latest
 
     def _settle_before_change(self) -> None:
-        """Makes assigned values visible before names and extents change.
+        """Make assigned values visible before names and extents change.
 
-        A batch has done so at its beginning.
+        Inside a batch this was done when the batch began.
         """
         if not self._batched:
             self._settle()
@@ -133,7 +158,7 @@ class Container(Tiered, Queried, Maintained, Published):
 
         None by default.
         """
-        # A container of an HDF5 program is named by a file, and has no targets.
+        # The container of an HDF5 program has the path of a file, and no targets.
         has_none = is_url(self._location) or pathlib.Path(self._location).is_file()
         found = None if has_none else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
@@ -209,21 +234,24 @@ class Container(Tiered, Queried, Maintained, Published):
             operation: `"min"`, `"max"`, `"sum"`, `"mean"`: one value per step. `"histogram"` (`bins=`, `low=`,
                 `high=`): counts per step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every
                 N-th cell of each axis. `"above"` (`value=`): a mask. `"cast"` (`dtype="f4"`): the values with
-                another precision.
+                another precision. `"function"` (`name=`): a function with a halo that the server's configuration
+                names, or that this process has registered (`Function.register`).
             into: Location of the variable with the results, which is created; by default the variable's with `_`
-                and the operation.
+                and the operation, or the function's name.
             parameters: Those of the operation, in the variable's units.
 
         Returns:
             The variable with the results.
 
         The container's server computes the result if there is one, otherwise the process that releases.
-        `InvalidArgumentError`: no such operation, or other parameters than it has. `UnsupportedError`: a variable
-        that cannot be computed with. `ConflictError`: `into` is another variable. See docs/guide/regions.md.
+        `InvalidArgumentError`: no such operation, or other parameters than it has. `NotFoundError`: no such
+        variable or function. `UnsupportedError`: a variable that cannot be computed with. `ConflictError`: `into` is
+        another variable. See docs/guide/regions.md.
 
         """
-        path = f"{variable}_{operation}" if into is None else into
-        self._handle.on(variable, operation_text(operation, parameters), path)
+        suffix = parameters.get("name", operation) if operation == "function" else operation
+        path = f"{variable}_{suffix}" if into is None else into
+        self._regions.on(self._handle, variable, operation_text(operation, parameters), path)
         return cast("Variable", self[path])
 
     def transfer(
@@ -300,7 +328,7 @@ class Container(Tiered, Queried, Maintained, Published):
         return snapshot
 
     def _missed(self, commit: Snapshot) -> list[IncompleteStep]:
-        """Incomplete steps, without those that are merely ahead of this process: later commits take those."""
+        """Incomplete steps, except those that are only ahead of this process: later commits include them."""
         if not commit.incomplete or not commit.changed:
             return list(commit.incomplete)
         reached = max([self._reached, *self._handle.steps()[-1:]])
@@ -450,9 +478,10 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @contextmanager
     def batch(self) -> Iterator[Self]:
-        """Collect the changes of names, extents and attributes inside `with` into one commit.
+        """Collect what is assigned, and the changes of names, extents and attributes, until the end of the `with`.
 
-        An exception inside drops them all. Values can be put to new variables after the `with`.
+        Assigned values are committed as one snapshot, the changes after them as another. An exception inside drops the
+        changes; values that were assigned before it stay. Values can be put to new variables after the `with`.
         """
         self._settle()
         self._handle.begin_batch()
@@ -464,6 +493,12 @@ class Container(Tiered, Queried, Maintained, Published):
             self._handle.end_batch(False)
             raise
         self._batched = False
+        try:
+            # Before the names, so that no attribute is visible without the values that were assigned before it.
+            self._settle()
+        except BaseException:
+            self._handle.end_batch(False)
+            raise
         self._handle.end_batch(True)
         self._warn()
 

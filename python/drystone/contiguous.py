@@ -1,9 +1,8 @@
-"""Lists of numbers as two plain arrays: all numbers in a row, and the length of each list.
+"""Lists of numbers as two plain arrays: all numbers concatenated, and the length of each list.
 
 That is the contiguous ragged array of the CF conventions, and what the package awkward calls unflattening. The
-variable of counts has the attribute `sample_dimension`, which names the dimension of the row. CF's indexed ragged
-array is read as well: there a variable with the attribute `instance_dimension` says of each number to which list it
-belongs.
+variable of lengths has the attribute `sample_dimension`, which names the dimension of the numbers. CF's indexed ragged
+array is also read: there, a variable with the attribute `instance_dimension` has the index of the list of each number.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from drystone.lists import ragged_element
 SAMPLE_DIMENSION = "sample_dimension"
 INSTANCE_DIMENSION = "instance_dimension"
 LISTS_OF = "drystone_lists"
-"""Marks the counts that an export made of lists, so that an import makes lists of them again."""
+"""Marks lengths that an export made of lists, so that an import makes lists of them again."""
 
 
 def flattened(
     lists: Any, dtype: npt.DTypeLike | None = None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The numbers of all lists in a row, and the length of each list; `awkward.unflatten` takes both.
+    """The numbers of all lists, concatenated, and the length of each list; `awkward.unflatten` takes both.
 
     Args:
         lists: An array of lists as a variable gives it, in row-major order, or one list.
@@ -48,7 +47,7 @@ def flattened(
 
 
 def unflattened(values: Any, counts: Any) -> npt.NDArray[np.object_]:
-    """The lists of which `values` are the numbers in a row, and `counts` the lengths: an array of arrays in its shape.
+    """The lists with the lengths `counts` and the concatenated numbers `values`: an array in the shape of `counts`.
 
     Raises:
         InvalidArgumentError: A length is negative or no integer, or they do not add up to the number of values.
@@ -84,18 +83,18 @@ def by_index(values: Any, index: Any, size: int) -> npt.NDArray[np.object_]:
 
 @dataclass(frozen=True)
 class Named:
-    """How a variable of lists is named as two arrays."""
+    """The names of the two arrays of a variable of lists."""
 
     sample: str
     counts: str
 
     @classmethod
     def of(cls, name: str) -> Named:
-        """The names of a variable's row, which is its dimension, and of its counts."""
+        """The names of a variable's numbers (also their dimension) and of its lengths."""
         return cls(f"{name}_sample", f"{name}_count")
 
     def attrs_of_counts(self, name: str) -> dict[str, str]:
-        """What CF and an import are told."""
+        """Attributes for CF and for an import."""
         return {SAMPLE_DIMENSION: self.sample, "long_name": f"number of values in each list of {name}"}
 
 

@@ -1,7 +1,7 @@
 """Names of a variable's axes, and the coordinate values along them.
 
-A coordinate is the one-dimensional variable with the name of an axis, in the variable's group or one above it, as
-netCDF's conventions have it. Commands and the page show axes by it.
+A coordinate is the one-dimensional variable with the name of an axis, in the variable's group or one above it, as in
+netCDF's conventions. Commands and the page label axes with it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Coordinate:
     units: str
     calendar: str
     times: npt.NDArray[Any] | None = None
-    """The same as instants or durations, where the variable holds such."""
+    """The values as instants or durations, if the variable stores those."""
 
     @property
     def moments(self) -> list[str] | None:
-        """The values as times: as they are stored, or if the units count from a date and `cftime` is installed."""
+        """The values as times: as stored, or if the units count from a date and `cftime` is installed."""
         if self.times is not None:
             return [str(time) for time in self.times]
         if " since " not in self.units:
@@ -46,7 +46,7 @@ class Coordinate:
 
     @property
     def is_northward(self) -> bool:
-        """Whether the axis is a latitude or a northing, which pictures draw with the greatest value at the top."""
+        """Whether the axis is a latitude or a northing, which pictures draw with the largest value at the top."""
         return bool(
             re.search("degrees?_?n", self.units, re.IGNORECASE)
             or re.match("lat|y|north", self.name, re.IGNORECASE)
@@ -54,7 +54,7 @@ class Coordinate:
 
     @property
     def label(self) -> str:
-        """Its name and units, as an axis of a picture is labelled."""
+        """Its name and units, for an axis label."""
         return f"{self.name} [{self.units}]" if self.units else self.name
 
 
@@ -86,7 +86,7 @@ def coordinate(c: Container, path: str, axis: str, most: int) -> Coordinate | No
 def selected_axes(wanted: Wanted) -> list[tuple[int, npt.NDArray[np.int64]] | None]:
     """For each axis of a selection's result: the axis of the variable that it runs along, and its cells there.
 
-    None for new axes and for those that index arrays of several axes made.
+    None for new axes and for those from index arrays with several axes.
     """
     if len(wanted.kept) == len(wanted.shape):
         legs = [None if number is None else wanted.legs[number] for number in wanted.kept]

@@ -44,13 +44,13 @@ from drystone.undoing import Addition
 from drystone.writer import Writer
 
 _MOST = 16 << 20
-"""Bytes of a part, of which two are in memory."""
+"""Bytes of a part; two parts are in memory."""
 _TEXT = 64
-"""Bytes that a text is taken to have."""
+"""Assumed bytes of a text."""
 _TRIES = 4096
-"""Boxes at most, about, into which a part with lost values is cut."""
+"""The approximate limit of boxes into which a part with lost values is cut."""
 _OPEN = 64
-"""Writers of local variables that are open at a time."""
+"""The most writers of local variables that are open at a time."""
 
 Chunks = Mapping[str, Sequence[SupportsIndex] | None] | Sequence[SupportsIndex] | None
 Transform = str | Sequence[str | Mapping[str, Any]] | None
@@ -102,10 +102,12 @@ def copy(
     source._settle()
     if not damaged:
         require_whole(source)
-        source = source.at(source.snapshot)  # whatever is committed through the handle meanwhile
+        source = source.at(source.snapshot)  # independent of later commits through the handle
     wanted = _wanted(source, variables, steps)
     cuts = _cuts(source, wanted, chunks)
     _check_apart(source, url)
+    if overwrite:
+        _check_other(source, url, storage_options, credentials)
     durability: Any = "async" if is_url(url) else source.durability
     adding = Addition.creating(
         url, durability, overwrite=overwrite, storage_options=storage_options, credentials=credentials
@@ -172,6 +174,33 @@ def _check_apart(source: Container, url: str | os.PathLike[str]) -> None:
         )
 
 
+def _check_other(
+    source: Container,
+    url: str | os.PathLike[str],
+    storage_options: Mapping[str, object] | None,
+    credentials: Credentials,
+) -> None:
+    """Refuse to remove the source, which a target may name by another address: of its server, or a path there."""
+    target = place(url)
+    if not (is_url(target) or is_url(source.path)):
+        there, here = Path(target), Path(source.path)
+        same = there.exists() and there.samefile(here)
+    else:
+        same = False
+        with (
+            suppress(NotFoundError),
+            open_container(
+                url, storage_options=storage_options, credentials=credentials, damaged=not is_url(target)
+            ) as other,
+        ):
+            same = other.uuid == source.uuid
+    if same:
+        raise InvalidArgumentError(
+            f"{target} is the container itself, or a copy of its files, which overwrite would remove: copy it to "
+            "another place"
+        )
+
+
 def _wanted(
     source: Container, variables: str | Iterable[str] | None, steps: slice | Iterable[SupportsIndex] | None
 ) -> _Wanted:
@@ -200,7 +229,7 @@ def _wanted(
 
 
 def _steps(there: list[int], steps: slice | Iterable[SupportsIndex] | None) -> list[int]:
-    """The steps that are copied; a slice takes step numbers, as in `T[3:9]`."""
+    """The steps that are copied. A slice selects step numbers, as in `T[3:9]`."""
     if steps is None:
         return there
     if isinstance(steps, slice):
@@ -221,7 +250,7 @@ def _steps(there: list[int], steps: slice | Iterable[SupportsIndex] | None) -> l
 
 
 def _cuts(source: Container, wanted: _Wanted, chunks: Chunks | EllipsisType) -> dict[str, Any]:
-    """The chunk shape of each variable in the copy, where it is not the one it has."""
+    """The chunk shape of each variable in the copy, if it differs from the original's."""
     if chunks is ...:
         return {}
     arrays = [name for name in wanted.variables if not source.variables[name].local]
@@ -230,7 +259,7 @@ def _cuts(source: Container, wanted: _Wanted, chunks: Chunks | EllipsisType) -> 
     if isinstance(chunks, Mapping):
         for name in chunks:
             if name not in arrays:
-                raise InvalidArgumentError(f'chunks names "{name}", which is no array that is copied')
+                raise InvalidArgumentError(f'chunks names "{name}", which is not an array that is copied')
         return {name: None if cut is None else tuple(cut) for name, cut in chunks.items()}
     cut = tuple(chunks)
     fit = [name for name in arrays if len(source._handle.reading(name).growable) == len(cut)]
@@ -249,7 +278,7 @@ def _create(
     cuts: dict[str, Any],
     attrs: bool,
 ) -> None:
-    """Groups, variables and links, as one commit."""
+    """Create groups, variables and links, as one commit."""
     target = copied.container
     refused: list[DrystoneError] = []
     with target.batch():
@@ -296,7 +325,7 @@ def _inputs(source: Container, path: str) -> dict[str, str | None]:
 
 
 def _stays_derived(source: Container, path: str, wanted: _Wanted) -> bool:
-    """Whether all that it is derived from is copied, under the names that the definition has."""
+    """Whether everything it is derived from is copied, under the names in the definition."""
     inputs = _inputs(source, path)
     return all(name == own and own in wanted.variables for name, own in inputs.items())
 
@@ -328,7 +357,7 @@ def _create_variable(
 
 
 def _declare(source: Container, copied: Copied, wanted: _Wanted, *, changed: bool) -> None:
-    """The texts in the dataset language, where they describe the variables of the copy."""
+    """Copy the texts in the dataset language, if they describe the variables of the copy."""
     texts = source.datasets
     if texts and (changed or not wanted.everything):
         copied.notes.append("declared texts are not copied, for the copy differs from what they declare")
@@ -345,7 +374,7 @@ def _declare(source: Container, copied: Copied, wanted: _Wanted, *, changed: boo
 
 
 def _name_the_rest(source: Container, copied: Copied) -> None:
-    """Notes what a copy does not have."""
+    """Record what the copy lacks."""
     with suppress(DrystoneError):
         described = source.describe()
         if (zarr := described.files.get("zarr")) is not None and zarr.number:
@@ -359,7 +388,7 @@ def _name_the_rest(source: Container, copied: Copied) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a variable that is read, and put box by box."""
+    """A part of a variable, which is read, and then put box by box."""
 
     name: str
     member: str | None
@@ -369,7 +398,7 @@ class _Piece:
 
 
 class _Cells:
-    """The values of a copy on their way."""
+    """The transfer of the values."""
 
     def __init__(
         self,
@@ -405,7 +434,11 @@ class _Cells:
             for step in self._wanted.steps:
                 with w.step(step):
                     there = [(n, r) for n, (r, steps) in self._stepping.items() if step in steps]
-                    self._put(w, ahead, (p for n, r in there for p in self._pieces(n, r, step)))
+                    put = self._put(w, ahead, (p for n, r in there for p in self._pieces(n, r, step)))
+                    for name, reading in there:
+                        if name not in put:
+                            # Its blocks are empty: they make the step.
+                            w.put(name, np.empty((0,) * (len(reading.shape) - 1), reading.element))
             self._put_locals()
         self._advance(0, last=True)
         notes = self._copied.notes
@@ -415,7 +448,7 @@ class _Cells:
         ]
 
     def name_rounded(self) -> None:
-        """Notes the variables whose values a lossy transform has rounded a second time."""
+        """Record the variables whose values a lossy transform rounds a second time."""
         target = self._copied.container
         for name in sorted(self._rounded):
             reading = target._handle.reading(name)
@@ -427,21 +460,23 @@ class _Cells:
                     "a lossless transform keeps them as they read now"
                 )
 
-    def _put(self, w: Writer, ahead: ThreadPoolExecutor, pieces: Iterator[_Piece]) -> None:
-        """Puts pieces, each while the next is read."""
-        before = None
+    def _put(self, w: Writer, ahead: ThreadPoolExecutor, pieces: Iterator[_Piece]) -> set[str]:
+        """Put pieces; each next piece is read meanwhile. Returns the names of variables that got values."""
+        before, names = None, set()
         for piece in pieces:
             coming = piece, ahead.submit(self._read, piece)
-            if before is not None:
-                self._put_one(w, before[0], before[1].result())
+            if before is not None and self._put_one(w, before[0], before[1].result()):
+                names.add(before[0].name)
             before = coming
-        if before is not None:
-            self._put_one(w, before[0], before[1].result())
+        if before is not None and self._put_one(w, before[0], before[1].result()):
+            names.add(before[0].name)
+        return names
 
-    def _put_one(self, w: Writer, piece: _Piece, found: list[tuple[written.Box, npt.NDArray[Any]]]) -> None:
+    def _put_one(self, w: Writer, piece: _Piece, found: list[tuple[written.Box, npt.NDArray[Any]]]) -> bool:
         for (low, _), values in found:
             w.put(piece.name, values, low, piece.member)
         self._advance(_cells(piece.part.box) * piece.reading.item)
+        return bool(found)
 
     def _advance(self, nbytes: int, *, last: bool = False) -> None:
         self._copied.nbytes += nbytes
@@ -450,7 +485,7 @@ class _Cells:
             raise CancelledError("the copy was stopped")
 
     def _pieces(self, name: str, whole: ReadingHandle, step: int | None) -> Iterator[_Piece]:
-        """The written parts of an array: of records all members together where they were written together."""
+        """The written parts of an array. Members of a record that were written together are copied together."""
         blocks = whole.blocks(step)
         own = whole.shape[whole.has_steps :]
         leaves = list(_leaves(whole.element)) if whole.members else []
@@ -483,7 +518,7 @@ class _Cells:
     def _count(
         self, name: str, reading: ReadingHandle, step: int | None, nbytes: int, box: written.Box
     ) -> int:
-        """How many cells of a box hold values, by the plan of a read."""
+        """The number of cells of a box with values, from the plan of a read."""
         key = tuple(slice(a, b) for a, b in zip(*box, strict=True))
         plan = reading.explain(key if step is None else (step, *key))
         if any(plan.max_errors):
@@ -498,7 +533,7 @@ class _Cells:
         except CorruptError:
             if not self._damaged:
                 raise
-            # In a large part, cells next to lost values are given up with them, since each attempt reads.
+            # In a large part, cells near lost values are given up with them, since each attempt reads.
             least = max(1, _cells(part.box) // _TRIES)
             return [found for box in part.written for found in self._what_is_left(piece, box, least)]
         origin = part.box[0]
@@ -524,7 +559,7 @@ class _Cells:
     def _what_is_left(
         self, piece: _Piece, box: written.Box, least: int
     ) -> Iterator[tuple[written.Box, npt.NDArray[Any]]]:
-        """The halves, and halves of halves, of a box that can be read; those of at most `least` cells are given up."""
+        """The readable parts of a box, found by halving; unreadable ones of `least` cells or less are given up."""
         try:
             yield box, self._box(piece, box)
         except CorruptError:
@@ -536,7 +571,7 @@ class _Cells:
                 yield from self._what_is_left(piece, half, least)
 
     def _put_locals(self) -> None:
-        """Values of local variables: a rank's by that rank, others by a writer of their own each."""
+        """Values of local variables: those of ranks by the same ranks, others by one writer each."""
         ranked: dict[int, list[tuple[str, int | None, int]]] = {}
         others: dict[int, list[tuple[str, int | None, int]]] = {}
         for name in self._local:
@@ -563,7 +598,7 @@ class _Cells:
                 w = make()
                 if (
                     number < _OPEN
-                ):  # Values without a step are visible when the writer closes, so it does that late.
+                ):  # Values without a step become visible when the writer closes, so it closes late.
                     stack.callback(w.close)
                 for step in [None, *sorted(own_steps)]:
                     mine = [(name, n) for name, s, n in found if s == step]
@@ -590,7 +625,7 @@ class _Cells:
 
 
 def _leaves(dtype: np.dtype[Any], above: str = "") -> Iterator[str]:
-    """The members of a record that are stored by themselves, as `position.x`."""
+    """The members of a record that are stored separately, such as `position.x`."""
     for name in dtype.names or ():
         inner = dtype[name].base
         if inner.names:
@@ -604,6 +639,6 @@ def _cells(box: written.Box) -> int:
 
 
 def _box(block: dict[str, Any], shape: Sequence[int]) -> written.Box:
-    """The cells of a block inside the array."""
+    """The cells of a block that lie inside the array."""
     ends = (min(o + n, most) for o, n, most in zip(block["offset"], block["shape"], shape, strict=True))
     return tuple(block["offset"]), tuple(ends)

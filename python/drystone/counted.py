@@ -1,4 +1,4 @@
-"""Numbers of things, and of bytes, in texts for people."""
+"""Counts and sizes in texts for people."""
 
 
 def counted(number: int, what: str) -> str:
@@ -11,7 +11,7 @@ def counted(number: int, what: str) -> str:
 
 
 def smaller(ratio: float) -> str:
-    """How many times smaller than in memory something is stored."""
+    """The ratio of sizes in memory and stored, as text."""
     return f"{ratio:.3g} times smaller" if round(ratio, 2) != 1 else "as large as in memory"
 
 

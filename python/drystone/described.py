@@ -25,20 +25,20 @@ class Files(NamedTuple):
 
 @dataclass(frozen=True)
 class Derived:
-    """How a variable is computed from others."""
+    """The definition of a derived variable."""
 
     text: str
-    """The expression, as it was given."""
+    """The expression, as given."""
     kind: str
-    """Values that are stored besides the definition: `"virtual"` nothing, `"bounds"` statistics, `"stored"` the values."""
+    """What is stored besides the definition: `"virtual"`: nothing, `"bounds"`: statistics, `"stored"`: the values."""
     edge: str
     """How cells beyond the edge of the domain are treated."""
     inputs: dict[str, str | None]
-    """The names in the text that are variables, and their paths now; None for one that was deleted."""
+    """The variables named in the text, and their current paths; None for a deleted one."""
 
 
 def lost_input(c: Container, path: str) -> str | None:
-    """The input that was deleted of those that a variable is computed from, at any depth; None if it can be computed."""
+    """The deleted input of a derived variable, at any depth; None if the variable can be computed."""
     derived = c._handle.reading(path).derived
     for name, own in () if derived is None else derived[3]:
         if own is None:
@@ -54,9 +54,9 @@ class WriterLog:
 
     id: int
     state: str
-    """`"open"`, `"closed"`, `"fenced"` (shut out by a recovery), or `"unseen"`: no commit has taken anything from it."""
+    """`"open"`, `"closed"`, `"fenced"` (excluded by a recovery), or `"unseen"`: no commit has included any of it."""
     parts: int
-    """Files its log was cut into."""
+    """Number of files of its log."""
     nbytes: int
 
 
@@ -68,16 +68,16 @@ class Description:
     """
 
     files: dict[str, Files]
-    """By folder: `log`, `index`, `manifest`, `zarr`; under the empty name those beside them."""
+    """By folder: `log`, `index`, `manifest`, `zarr`; other files under the empty name."""
     writers: tuple[WriterLog, ...]
     run: int
-    """Number of the run that writers with ranks now join."""
+    """Number of the run that new writers with ranks join."""
     entries: int
     """Entries of the index: one per block and member."""
     waiting: tuple[int, ...]
     """Steps that the next commit would make visible."""
     values_wait: bool
-    """Whether something without a step waits as well."""
+    """Whether values without a step wait, too."""
     incomplete: tuple[IncompleteStep, ...]
     """Steps that some ranks have not closed."""
     notes: tuple[str, ...]
@@ -118,51 +118,51 @@ class Usage:
 
     @property
     def ratio(self) -> float | None:
-        """How many times smaller it is stored; None if nothing is."""
+        """The ratio of its sizes in memory and stored; None if nothing is stored."""
         return self.decoded / self.stored if self.stored else None
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a step, over its blocks as they were written. Where blocks overlap, all of them count."""
+    """Statistics of a step, over its blocks as written. Where blocks overlap, all of them count."""
 
     blocks: int
     cells: int
     nans: int
     min: Any
-    """Least value; None where values have no order or nothing is stored."""
+    """Minimum; None if values have no order or nothing is stored."""
     max: Any
-    """Greatest value; None likewise."""
+    """Maximum; None likewise."""
     edges: npt.NDArray[np.float64] | None
     """Edges of the bins of the histogram, one more than there are bins; None if it is not stored for every subchunk."""
     counts: npt.NDArray[np.int64] | None
-    """Values from each edge up to the next."""
+    """Number of values from each edge up to the next."""
     infinities: tuple[int, int]
-    """Values that are -infinity and +infinity, as far as the histogram tells."""
+    """Numbers of values that are -infinity and +infinity, from the histogram."""
 
 
 @dataclass(frozen=True)
 class PublishedStatistics:
-    """Statistics of a published step, as every reader of the hierarchy sees it: unwritten cells are the fill value."""
+    """Statistics of a published step, as every reader of the hierarchy sees it: unwritten cells have the fill value."""
 
     snapshot: int
-    """The snapshot that was published; what was committed later does not count."""
+    """The published snapshot; later commits do not count."""
     chunks: int
     values: int
-    """Values in them; a cell may have several."""
+    """Number of values; a cell may have several."""
     nans: int
     fills: int | None
     """Cells that hold the fill value; None where chunks were copied from the log undecoded."""
     min: Any
-    """Least value; None where values have no order, or there is none but NaN."""
+    """Minimum; None if values have no order or all are NaN."""
     max: Any
-    """Greatest value; None likewise."""
+    """Maximum; None likewise."""
 
 
 def statistics(
     found: tuple[int, int, int, Any, Any, tuple[int, int, Sequence[int], tuple[int, int]] | None],
 ) -> Statistics:
-    """From what the engine gives."""
+    """Convert the engine's result."""
     blocks, cells, nans, low, high, histogram = found
     if histogram is None:
         return Statistics(blocks, cells, nans, low, high, None, None, (0, 0))

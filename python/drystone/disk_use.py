@@ -1,4 +1,4 @@
-"""Bytes on disk: of each variable, and of the rest of a container."""
+"""Disk use: bytes of each variable, and of the rest of a container."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drystone.location import is_url, local_path
 
 @dataclass(frozen=True)
 class VariableUse:
-    """Bytes of a variable, by the index."""
+    """Bytes of a variable, from the index."""
 
     name: str
     blocks: int
@@ -21,7 +21,7 @@ class VariableUse:
     decoded: int
     """Bytes in memory."""
     ratio: float | None
-    """How many times smaller it is stored; None where nothing is."""
+    """The ratio of its sizes in memory and stored; None if nothing is stored."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class DiskUse:
     """Bytes of a container."""
 
     variables: list[VariableUse]
-    """The largest first."""
+    """The variables, the largest first."""
     files: dict[str, int]
-    """Bytes by folder of the container. Empty in a far store, where it would take a list of everything."""
+    """Bytes by folder of the container. Empty in a far store, where it would take a full listing."""
 
 
 def du(

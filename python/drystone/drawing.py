@@ -1,4 +1,4 @@
-"""A plane or a series of a variable as a picture, or the map of its blocks."""
+"""Pictures of a plane or a series of a variable, or of its blocks."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Plotted:
     file: str
     shows: str
     missing_steps: list[int]
-    """Steps that were never written, whose cells are the fill value."""
+    """Steps that were never written; their cells have the fill value."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The cells that are drawn, and how."""
+    """The cells that are drawn, and the options."""
 
     variable: str
     key: Any
     said: str
-    """The selection as the title has it."""
+    """The selection as text for the title."""
     step: int | None
     axes: tuple[int, int] | None
     by: str
@@ -182,17 +182,17 @@ def _runs_north(v: Variable, axis: str) -> bool:
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis of a picture: the place of each cell along it, and how it is labelled."""
+    """One axis of a picture: the position of each cell, and the label."""
 
     values: npt.NDArray[Any]
     label: str
     is_northward: bool = False
     moments: tuple[str, ...] = ()
-    """Labels of the cells, where the values are cell numbers and the coordinate is of times."""
+    """Labels of the cells, if positions are cell numbers and the coordinate is of times."""
 
     @classmethod
     def of(cls, v: Variable, selected: tuple[int, npt.NDArray[np.int64]] | None, length: int) -> _Axis:
-        """By the coordinate, if it has a finite value for each cell and they go one way; else by cell numbers."""
+        """By the coordinate, if it is finite for each cell and monotone; else by cell numbers."""
         names = axis_names(v)
         if selected is None or selected[0] >= len(names):
             return cls(np.arange(length), "cell")
@@ -211,7 +211,7 @@ class _Axis:
 
     @property
     def edges(self) -> tuple[float, float] | None:
-        """The beginning of the first cell and the end of the last, if cells are evenly spaced."""
+        """The start of the first cell and the end of the last, if cells are evenly spaced."""
         values = self.values.astype("f8")
         if len(values) == 1:
             return float(values[0]) - 0.5, float(values[0]) + 0.5
@@ -220,7 +220,7 @@ class _Axis:
         return (float(values[0] - away / 2), float(values[-1] + away / 2)) if even else None
 
     def mark(self, axis: Any) -> None:
-        """Label an axis of matplotlib's."""
+        """Label a Matplotlib axis."""
         axis.set_label_text(self.label)
         if self.moments:
             times = [moment.removesuffix(" 00:00:00") for moment in self.moments]
@@ -297,7 +297,7 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
 
 
 def _ending(name: str, most: int = 32) -> str:
-    """A name that fits beside a picture: of a long path the end, which tells it from others."""
+    """A name short enough for a legend: a long path is cut to its end, which is distinctive."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
@@ -305,7 +305,7 @@ _CALLED = {"writer": "writer", "file": "file", "target": "storage target"}
 
 
 def _owners(v: Variable, blocks: list[Block], by: str) -> list[Any]:
-    """What gives each block its colour."""
+    """The property that determines each block's colour."""
     if by == "writer":
         return [block.writer for block in blocks]
     if by == "file":
@@ -317,7 +317,7 @@ def _owners(v: Variable, blocks: list[Block], by: str) -> list[Any]:
 
 
 def _box(v: Variable, key: Any) -> tuple[int | None, list[tuple[int, int]] | None]:
-    """The step of a selection, if it has one alone, and first and last cell along each axis; None is everything."""
+    """The step of a selection, if it selects one, and first and last cell along each axis; None is everything."""
     if key is ...:
         return None, None
     spans: list[tuple[int, int]] = [(0, extent) for extent in v.shape]

@@ -60,18 +60,18 @@ def enum(
         limits = np.iinfo(dtype)
         if limits.min <= low and high <= limits.max:
             return np.dtype(dtype.str, metadata={"enum": values})
-    raise InvalidArgumentError(f"{low} to {high} are no values of one integer type ({base or 'of 64 bits'})")
+    raise InvalidArgumentError(f"{low} to {high} do not fit one integer type ({base or 'of 64 bits'})")
 
 
 def enum_names(dtype: npt.DTypeLike) -> dict[str, int] | None:
-    """The integers of an enumeration by name, in the order of declaration; None for other dtypes."""
+    """The integers of an enumeration by name, in declaration order; None for other dtypes."""
     metadata = np.dtype(dtype).metadata
     names = metadata.get("enum") if metadata is not None else None
     return None if names is None else {str(name): int(value) for name, value in names.items()}
 
 
 def numbered(value: Any, names: Mapping[str, int], what: str) -> Any:
-    """The value with integers in place of names; what holds no texts as it is."""
+    """The value with names replaced by integers; a value without texts stays as it is."""
     texts = np.asarray(value) if isinstance(value, str | list | tuple | np.ndarray | np.str_) else None
     if texts is None or texts.dtype.kind not in "OUT" or not texts.size:
         return value

@@ -63,7 +63,7 @@ class NotYetHome(IoError):  # noqa: N818 (its name is a state, as of StopIterati
     node: str | None
     """The node that has them."""
     bytes_left: int
-    """Bytes that this node has yet to bring home."""
+    """Bytes that this node has yet to drain to its home."""
 
     def __init__(self, message: str, node: str | None = None, bytes_left: int = 0) -> None:
         super().__init__(message)
@@ -83,11 +83,11 @@ class CancelledError(DrystoneError):
 
 
 class DrystoneWarning(UserWarning):
-    """A warning for a person about a call that succeeded."""
+    """A warning for people about a call that succeeded."""
 
 
 def warn(text: str) -> None:
-    """Warn where the package was called."""
+    """Warn at the position where the package was called."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drystone."):
         level, frame = level + 1, frame.f_back

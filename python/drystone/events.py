@@ -24,8 +24,10 @@ class Event:
     """One completed operation."""
 
     kind: str
-    """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`; with `detail` also
-    `read`, `put`, `drain` or `warm`."""
+    """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`.
+
+    With `detail` also `read`, `put`, `drain` or `warm`.
+    """
     container: str
     """Path or URL."""
     time: float
@@ -33,7 +35,7 @@ class Event:
     seconds: float
     """How long it took."""
     values: dict[str, Any] = field(default_factory=dict)
-    """Numbers and names by kind: docs/guide/metrics.md lists them."""
+    """Numbers and names; docs/guide/metrics.md lists them by kind."""
 
 
 Listener = Callable[[Event], object]
@@ -92,7 +94,7 @@ def _without(listeners: tuple[Listener, ...], listener: Listener) -> tuple[Liste
 def _heard(
     kind: str, container: str, variable: str, seconds: float, values: tuple[int, int, int, int, int]
 ) -> None:
-    """A read, put, drain or warming of the engine."""
+    """Report a read, put, drain or cache load of the engine."""
     from drystone.metrics import path_of  # which uses events
 
     wanted, nbytes, requests, rounds, blocks = values
@@ -107,7 +109,7 @@ def _heard(
 
 
 def emit(kind: str, container: str, begun: float, **values: Any) -> None:
-    """Tell the listeners; `begun` is of `time.perf_counter`."""
+    """Call the listeners; `begun` is from `time.perf_counter`."""
     if not _listeners:
         return
     _tell(_listeners, Event(kind, container, time.time(), time.perf_counter() - begun, values))

@@ -79,11 +79,12 @@ __all__ = [
 ]
 
 Operand = Any
-"""An `Expression`, a `Variable` or a number; in comparisons of a variable also an instant, a duration or the name of a value."""
+"""An `Expression`, a `Variable` or a number. Comparisons of a variable also accept an instant, a duration or the name
+of a value."""
 
 
 class Operators:
-    """The operators that make expressions. `==` is not among them: see `Expression` and `Variable`."""
+    """The operators that make expressions, except `==`: see `Expression` and `Variable`."""
 
     __slots__ = ()
 
@@ -208,7 +209,7 @@ class Expression(Operators):
 
     @property
     def text(self) -> str:
-        """The text of it, which `parse` reads as the same tree."""
+        """Its text, which `parse` turns into the same tree."""
         return self._handle.text
 
     @property
@@ -218,12 +219,12 @@ class Expression(Operators):
 
     @property
     def names(self) -> list[str]:
-        """The variables in it, members behind dots, each once, in the order of their use."""
+        """The variables in it, members after dots, each once, in the order of their use."""
         return list(dict.fromkeys(".".join([path, *members]) for path, members, _ in self._handle.names))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the result, by the types of the variables in the container. Checks the whole expression."""
+        """The type of the result, from the types of the variables in the container. Checks the whole expression."""
         if self._container is None:
             raise InvalidArgumentError(
                 f"`{self.text}` belongs to no container: parse it with one, as expr.parse(text, c)"
@@ -231,7 +232,7 @@ class Expression(Operators):
         return np.dtype(self._handle.dtype(dict(_types(self._container, self._handle.names))))
 
     def check(self, types: Mapping[str, Any]) -> np.dtype[Any]:
-        """The type of the result, given the dtypes of the names, members behind dots."""
+        """The type of the result, given the dtypes of the names, members after dots."""
         return np.dtype(self._handle.dtype({name: _type_name(dtype) for name, dtype in types.items()}))
 
     def encode(self) -> bytes:
@@ -273,7 +274,10 @@ def _restored(kind: type[Expression], data: bytes, container: Container | None) 
 
 
 def parse(text: str, container: Container | None = None) -> Expression:
-    """The expression of a text. With a container, `/` after the path of a group leads into it, as in `fields/p > 3`."""
+    """The expression of a text.
+
+    With a container, `/` after the path of a group descends into it, as in `fields/p > 3`.
+    """
     groups = [] if container is None else _groups(container)
     return Expression(ExpressionHandle.parse(text, groups), container)
 
@@ -290,9 +294,9 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _types(container: Container, names: Iterable[tuple[str, Any, Any]]) -> Iterator[tuple[str, str]]:
-    """Names and types of the variables that are named, members behind dots.
+    """Names and types of the named variables, members after dots.
 
-    Of the others the names, for suggestions.
+    Of all other variables the names, for suggestions.
     """
     used = {path for path, _, _ in names}
     for path in container.variables:
@@ -309,7 +313,7 @@ def _named_types(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _type_name(dtype: Any) -> str:
-    """The name of a type in the language, or why values of it are in no expression."""
+    """The name of a type in the language, or why expressions do not accept its values."""
     dtype = np.dtype(dtype)
     if dtype.names is not None:
         return f"it is a record: name a member, as `.{dtype.names[0]}`"
@@ -341,12 +345,12 @@ _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 def is_word(value: object) -> bool:
-    """Whether it is what times and named values are compared with, which queries make integers of."""
+    """Whether it is an instant, a duration or a name, which queries convert to integers."""
     return isinstance(value, str | datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64)
 
 
 def _word(value: Operand) -> Expression | None:
-    """An instant, a duration or the name of a value as a text in a condition; None for other objects."""
+    """An instant, a duration or the name of a value as a text for conditions; None for other objects."""
     if not is_word(value):
         return None
     if not isinstance(value, str):
@@ -373,9 +377,9 @@ def _made(name: str, operands: Iterable[Expression]) -> Expression:
 
 
 def _combine(sign: str, a: Operand, b: Operand) -> Expression:
-    """An operator of Python.
+    """Apply an operator of Python.
 
-    NotImplemented for other objects, such as arrays, which define the operator themselves.
+    Returns NotImplemented for other objects, such as arrays, which define the operator themselves.
     """
     if sign in "&|^" and (isinstance(a, bool | np.bool_) or isinstance(b, bool | np.bool_)):
         raise InvalidArgumentError(
@@ -405,7 +409,7 @@ def _apply(name: str, *values: Operand) -> Expression:
 def of(variable: Variable, **offsets: int) -> Expression:
     """A variable as an expression.
 
-    With offsets along dimensions the neighbours of its cells: `of(u, x=1)` is `u[x+1]`.
+    With offsets along dimensions, the neighbours of its cells: `of(u, x=1)` is `u[x+1]`.
     """
     if variable._precision is not None:
         raise InvalidArgumentError(
@@ -428,7 +432,7 @@ def ne(a: Operand, b: Operand) -> Expression:
 
 
 def _worded(*operands: Operand) -> list[Operand]:
-    """Operands of a comparison, with texts for instants, durations and names of values."""
+    """Operands of a comparison, with instants, durations and names of values as texts."""
     return [_word(one) if is_word(one) else one for one in operands]
 
 
@@ -443,12 +447,12 @@ def clip(x: Operand, low: Operand, high: Operand) -> Expression:
 
 
 def min(a: Operand, b: Operand, *more: Operand) -> Expression:
-    """The smallest value of each cell; NaN if one is NaN."""
+    """The smallest value at each cell; NaN if one is NaN."""
     return _apply("min", a, b, *more)
 
 
 def max(a: Operand, b: Operand, *more: Operand) -> Expression:
-    """The greatest value of each cell; NaN if one is NaN."""
+    """The largest value at each cell; NaN if one is NaN."""
     return _apply("max", a, b, *more)
 
 

@@ -41,13 +41,13 @@ class Coverage:
     """How much of a fragment is written, in values: one per primitive member of an element."""
 
     wanted: int
-    #: Values that are written.
+    #: Written values.
     covered: int
-    #: What lies outside of the dataset or has no counterpart; reading leaves it alone.
+    #: Values outside the dataset or without a counterpart; reading leaves them unchanged.
     unmapped: int
     #: Unwritten values inside the dataset, which read as the fill value.
     missing: int
-    #: Where that is; the first 4096 boxes.
+    #: Boxes of missing values; the first 4096.
     places: tuple[Missing, ...]
 
     @property
@@ -118,8 +118,8 @@ class Fragment:
     def arrays(self, buffer: Array) -> Array | dict[str, Array]:
         """The arrays in a buffer of `nbytes` bytes: one, or several by name.
 
-        A `for` makes one array, with its counter as the first axis. Along a curve an array has one axis, in the
-        order of memory.
+        A `for` makes one array, with its counter as the first axis. An array along a curve has one axis, in memory
+        order.
         """
         if buffer.dtype != np.uint8 or buffer.shape != (self.nbytes,) or not buffer.flags.c_contiguous:
             raise InvalidArgumentError(
@@ -207,7 +207,7 @@ class Fragment:
         return buffer
 
     def coverage(self, step: SupportsIndex | None = None) -> Coverage:
-        """The numbers of its values, of those outside of the dataset, and of those that are unwritten at the step."""
+        """The numbers of its values, of those outside the dataset, and of those unwritten at the step."""
         self._container._settle()
         wanted, covered, unmapped, missing, places = self._handle.coverage(step)
         boxes = [Missing(v, f, tuple(_range(*axis) for axis in axes)) for v, f, axes in places]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from drystone._core import register_function
 from drystone.errors import InvalidArgumentError, UnsupportedError
 
 _NAME = b"drystone_function"
@@ -17,7 +19,7 @@ _MAX_NDIM = 8
 _PURE, _THREAD_SAFE = 1, 2
 _MESSAGE = 512
 _FENCE = 64
-"""Bytes before and behind an output tile that tell of writes outside it."""
+"""Guard bytes before and behind an output tile, which detect writes outside it."""
 _FENCED = 0xA5
 
 
@@ -55,6 +57,10 @@ class _Struct(ctypes.Structure):
     )
 
 
+_registered: list[Function] = []
+"""Registered functions, which stay callable until the process ends."""
+
+
 class FunctionError(InvalidArgumentError):
     """A compiled function returned an error; the message has its text and the box of the tile."""
 
@@ -78,17 +84,53 @@ class Function:
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         return new(ctypes.addressof(self._struct), _NAME, None)
 
+    def register(self, name: str, *, deadline: float = 10.0, memory: int = 256 << 20) -> None:
+        """Register the function for results in transit that this process computes.
+
+        `c.on("T", "function", name=name)` then applies it to each release. A container on a server is released there; then the server's configuration names the function. A second
+        registration of a name replaces the first.
+
+        Args:
+            name: Letters, digits, `_`, `-` and `.`, at most 64.
+            deadline: The seconds for the results of one release.
+            memory: The most bytes of a release and its results.
+
+        """
+        register_function(
+            name,
+            int(self._struct.call),
+            int(self._struct.state or 0),
+            str(self.in_dtype),
+            str(self.out_dtype),
+            list(self.halo),
+            self.thread_safe,
+            deadline,
+            memory,
+        )
+        _registered.append(self)
+
+    def bytes_for(self, cells: int) -> int:
+        """Bytes of memory that a call needs for an output tile with that many cells."""
+        return cells * self.out_dtype.itemsize + 2 * _FENCE
+
     def __call__(
-        self, tile: npt.NDArray[Any], step: int | None, origin: Sequence[int], box: str
+        self,
+        tile: npt.NDArray[Any],
+        step: int | None,
+        origin: Sequence[int],
+        box: str,
+        into: npt.NDArray[np.uint8] | None = None,
     ) -> npt.NDArray[Any]:
-        """The output tile of an input tile with its halo."""
+        """The output tile of an input tile with its halo, in new or given memory."""
         if tile.dtype != self.in_dtype or tile.ndim != self.ndim:
             raise InvalidArgumentError(
                 f"the function reads {self.in_dtype} in {self.ndim} dimensions; the tile [{box}] has {tile.dtype} in {tile.ndim}"
             )
         shape = tuple(n - 2 * h for n, h in zip(tile.shape, self.halo, strict=True))
-        size = int(np.prod(shape)) * self.out_dtype.itemsize
-        fenced = np.full(size + 2 * _FENCE, _FENCED, "u1")
+        cells = math.prod(shape)
+        size = cells * self.out_dtype.itemsize
+        fenced = np.empty(self.bytes_for(cells), "u1") if into is None else into[: self.bytes_for(cells)]
+        fenced[:_FENCE] = fenced[_FENCE + size :] = _FENCED
         out = fenced[_FENCE : _FENCE + size].view(self.out_dtype).reshape(shape)
         message = ctypes.create_string_buffer(_MESSAGE)
         given, kept_in = _tile(tile, step, origin, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
 import numpy.typing as npt
 
-from drystone import assigning, html, tree, values
+from drystone import assigning, html, records, tree, values
 from drystone._core import element_dtype
 from drystone.errors import ConflictError, InvalidArgumentError, NotFoundError
 from drystone.reports import StoredDerived
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 _LONGEST_NAME = 1024
+"""The longest path in bytes. The engine refuses longer ones too, but its message repeats the path."""
 BINS = "alacrity:bits=13"
-"""How `index="bins"` stores numbers: bins of values that share a sign, an exponent and four bits behind it, of a float of 4 bytes."""
-"""Bytes of a path: longer ones are refused by the engine too, whose message repeats them."""
+"""The transform for `index="bins"`: bins of equal sign, exponent and first four mantissa bits (of 4-byte floats)."""
 
 
 def check_name(name: str) -> None:
-    """Refuse a path that no variable, group or link can have, without printing all of it."""
+    """Refuse a path that is too long for any name, without printing all of it."""
     check_text(name, "name")
     if len(name.encode()) > _LONGEST_NAME:
         raise InvalidArgumentError(
@@ -37,9 +37,9 @@ def check_name(name: str) -> None:
 
 
 def check_text(text: str, what: str) -> None:
-    """Refuse texts that are no Unicode.
+    """Refuse texts that are not valid Unicode.
 
-    Lone surrogates, which Python makes of undecodable bytes in file names.
+    They contain lone surrogates, which Python makes of undecodable bytes in file names.
     """
     try:
         text.encode()
@@ -97,11 +97,11 @@ class Group(Mapping[str, Any]):
         return Names(self, 1, lambda path: Group(self._container, path))
 
     def __getitem__(self, name: str) -> Any:
-        """The `Variable` or `Group` of that name (`variables` and `groups` say which they give)."""
+        """The `Variable` or `Group` of that name (`variables` and `groups` return only one kind)."""
         from drystone.variable import Variable
 
         path = self._below(name)
-        if self._container._handle.kind(path) == "group":
+        if self._container._latest.kind(path) == "group":
             return Group(self._container, path) if path else self._container
         self._container._handle.reading(path, None)
         return Variable(self._container, path)
@@ -111,11 +111,11 @@ class Group(Mapping[str, Any]):
             path = self._below(name)  # type: ignore[arg-type]
         except InvalidArgumentError:  # A name that nothing can have.
             return False
-        return self._container._handle.kind(path) is not None
+        return self._container._latest.kind(path) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """Names of what is directly in it."""
-        variables, groups = self._container._handle.names(self._path)
+        """Names of its direct members."""
+        variables, groups = self._container._latest.names(self._path)
         return iter(sorted(path for path in {*variables, *groups} if "/" not in path))
 
     def __len__(self) -> int:
@@ -148,7 +148,10 @@ class Group(Mapping[str, Any]):
         return self.visititems(lambda path, _: visit(path))
 
     def tree(self, depth: int | None = None) -> tree.Tree:
-        """The names below with types and shapes, to be printed; `depth` levels of them. `print(group)` shows it too."""
+        """The names below with types and shapes, as printable text; `depth` levels of them.
+
+        `print(group)` shows it, too.
+        """
         return tree.Tree(tree.drawn(self, self._path or "/", depth))
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -268,28 +271,26 @@ class Group(Mapping[str, Any]):
         edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
         attrs: Mapping[str, Any] | None = None,
     ) -> Variable:
-        """Make a variable that is computed from others when it is read, and return it.
+        """Create a variable that is computed from others when it is read, and return it. It is committed on return.
 
-        It is committed when this returns.
-
-        It has the shape, the dimensions and the steps of the variables that the definition names, and is read like
-        any variable. A vector, as `curl(u, v, w)` is one, has its components along a last axis. A cell is written
-        where all cells are that its value needs; others read as NaN, and in integers as 0. Names are paths in the
-        container; an input keeps its meaning when it is renamed. The identical definition again changes nothing;
-        another one of the name is a `ConflictError`.
+        It has the shape, the dimensions and the steps of the variables in the definition, and is read like any
+        variable. A vector, such as `curl(u, v, w)`, has its components along a last axis. A cell is written if all
+        cells that its value depends on are; others read as NaN, or as 0 for integers. Names are paths in the
+        container; renaming an input does not change the definition. Creating the identical variable again changes
+        nothing; a different one of the same name raises `ConflictError`.
 
         Args:
             name: Path, with `/` between groups.
-            definition: The expression: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an
+            definition: The expression: a text such as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an
                 expression of variables. See docs/guide/expressions.md.
-            kind: What is stored besides the definition: nothing (`"virtual"`), statistics by which queries leave
-                parts out (`"bounds"`), or the values (`"stored"`). The commit of a step's blocks computes them;
-                `store_derived` does for what is there already.
-            edge: What neighbours and differences take beyond the edge of the domain: `"one_sided"` as
-                `numpy.gradient`, `"fill"` the fill value of each input, `"periodic"` the cells at the other end,
+            kind: What is stored besides the definition: nothing (`"virtual"`), statistics with which queries skip
+                parts (`"bounds"`), or the values (`"stored"`). The commit of a step's blocks computes them;
+                `store_derived` computes those of existing steps.
+            edge: What neighbours and differences use beyond the edge of the domain: `"one_sided"` as
+                `numpy.gradient`, `"fill"` the fill value of each input, `"periodic"` the cells at the opposite end,
                 `"nan"` nothing, so that the value is NaN.
-            attrs: Attributes, such as `units`. Without `units` the units of the inputs are checked, and those of
-                the result set, as far as they are known; units that do not fit are an `InvalidArgumentError`.
+            attrs: Attributes, such as `units`. Without `units`, the units of the inputs are checked and those of the
+                result are set, as far as they are known; incompatible units raise `InvalidArgumentError`.
 
         """
         path = self._below(name)
@@ -385,7 +386,7 @@ def _indexed(path: str, index: str, transform: Any) -> Any:
 
 
 def _given(path: str, data: Any, dtype: Any) -> tuple[npt.NDArray[Any], Any]:
-    """The array with which a variable begins, as it is stored, and its dtype."""
+    """The initial values of a variable as they are stored, and their dtype."""
     if dtype is None:
         try:
             array = values.as_array(data)
@@ -400,13 +401,15 @@ def _given(path: str, data: Any, dtype: Any) -> tuple[npt.NDArray[Any], Any]:
             raise InvalidArgumentError(
                 f'"{path}" takes an array of numbers, texts or records, not {type(data).__name__} of objects'
             )
+        elif records.holds_objects(dtype):
+            dtype = records.said(array)
         data = array
     element, _ = element_dtype(dtype)
     return values.as_stored(data, element, f'"{path}"'), dtype
 
 
 def _extents(path: str, array: npt.NDArray[Any], shape: Any, steps: bool) -> tuple[Any, ...]:
-    """The shape of a variable that begins with an array."""
+    """The shape of a variable with initial values."""
     if steps and not array.ndim:
         raise InvalidArgumentError(f'"{path}" has steps: the first axis of data is the step')
     own = array.shape[steps:]
@@ -437,11 +440,11 @@ class Names(Mapping[str, T], Generic[T]):
         self._make = make
 
     def _names(self) -> list[str]:
-        return self._group._container._handle.names(self._group._path)[self._which]
+        return self._group._container._latest.names(self._group._path)[self._which]
 
     def __getitem__(self, name: str) -> T:
         path = self._group._below(name)
-        handle = self._group._container._handle
+        handle = self._group._container._latest
         if handle.kind(path) == ("variable", "group")[self._which]:
             return self._make(path)
         if self._which == 0:
@@ -461,7 +464,7 @@ class Names(Mapping[str, T], Generic[T]):
             path = self._group._below(name)
         except InvalidArgumentError:  # A name that nothing can have.
             return False
-        return self._group._container._handle.kind(path) == ("variable", "group")[self._which]
+        return self._group._container._latest.kind(path) == ("variable", "group")[self._which]
 
     def __repr__(self) -> str:
         return repr(self._names())
@@ -479,7 +482,7 @@ class Attributes(MutableMapping[str, Any]):
         self._path = path
 
     def _all(self) -> dict[str, Any]:
-        return self._container._handle.attrs(self._path)
+        return self._container._latest.attrs(self._path)
 
     def _change(self, changes: dict[str, Any], gone: list[str]) -> None:
         self._container._handle.change_attrs(self._path, changes, gone)
@@ -522,7 +525,7 @@ class Attributes(MutableMapping[str, Any]):
         given = {**(values.named(tags, "tags") or {}), **named}
         if not given:
             raise InvalidArgumentError("a tag has a name and a value: tag(campaign='a')")
-        there = self._all() if None in given.values() else {}
+        there = self._all() if any(value is None for value in given.values()) else {}
         changes = {name: value for name, value in given.items() if value is not None}
         gone = [name for name, value in given.items() if value is None and name in there]
         if changes or gone:

@@ -1,6 +1,6 @@
-"""Containers, groups and variables in notebooks: what schema and index say of them, in a table. No value is read.
+"""Containers, groups and variables in notebooks: schema and index as a table. No value is read.
 
-The index is gone through where it has at most 20,000 entries, so that a cell of a notebook stays quick.
+The index is only read if it has at most 20,000 entries, so that a notebook cell stays fast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_ENTRIES = 20_000
 def variable(v: Variable) -> str:
     """A variable: type, shape, dimensions, encoding, attributes."""
     reading = v._reading()
-    kind = shown_element(reading.element) if reading.strings else str(reading.element)
+    kind = shown_element(reading.element)
     facts: dict[str, Any] = {"dtype": kind, "shape": _shape(v), "dims": ", ".join(v.dims or ()) or "-"}
     if v.has_steps:
         facts["steps"] = f"{v.shape[0]} along the first axis"
@@ -56,7 +56,7 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
     for name in names[:_MOST]:
         v = g.variables[name]
         reading = v._reading()
-        kind = shown_element(reading.element) if reading.strings else str(reading.element)
+        kind = shown_element(reading.element)
         rows.append(
             (
                 name,
@@ -75,7 +75,7 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
 
 
 def written(c: Container) -> dict[str, str]:
-    """The size of a container, its ratio to the size in memory, and the bytes that wait in its log."""
+    """The size of a container, its ratio to the size in memory, and the uncommitted bytes in its log."""
     found = c.describe()
     facts = {
         "on disk": f"{_size(found.nbytes)} in {counted(sum(f.number for f in found.files.values()), 'file')}"
@@ -114,7 +114,7 @@ def _size(nbytes: float) -> str:
 
 
 def box(title: str, inner: str) -> str:
-    """A title over something."""
+    """A titled box."""
     return f"<div><p><b>{escape(title)}</b></p>{inner}</div>"
 
 
@@ -133,7 +133,7 @@ def _attrs(attrs: Mapping[str, Any]) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows of texts; the header may be empty."""
+    """An HTML table of rows of texts; the header may be empty."""
     head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in header)
     body = "".join(
         "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"

@@ -1,7 +1,7 @@
 """Lists of numbers of any length in each cell, and references: dtypes, and values as they are stored.
 
-A dtype of lists is `object` with h5py's metadata `vlen`, so that h5py's are taken as they are. A dtype of
-references is `object` with the metadata `reference`; values are the paths of variables and groups, as texts.
+A dtype of lists is `object` with h5py's metadata `vlen`, so h5py's dtypes are accepted. A dtype of references is
+`object` with the metadata `reference`; values are the paths of variables and groups, as texts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ REFERENCES_TO = "drystone_reference"
 def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
     """The dtype of lists of numbers of any length: `create_variable("hits", dry.ragged("f4"), shape)`.
 
-    Cells read as one-dimensional arrays of NumPy, each of its own length; an unwritten cell is an empty one.
-    It is the
+    Cells read as one-dimensional NumPy arrays of different lengths; an unwritten cell is an empty one. It equals the
     dtype of `h5py.vlen_dtype`, so h5py's dtypes are accepted too.
 
     Args:
@@ -71,18 +70,27 @@ def _said(dtype: npt.DTypeLike, name: str) -> Any:
 
 
 def shown_element(dtype: np.dtype[Any]) -> str:
-    """A dtype of values of any length, for people."""
+    """A dtype for people, also if it holds values of any length."""
+    if not dtype.hasobject:
+        return str(dtype)
+    if dtype.names is not None:
+        members = (f"{name}: {_shown_member(dtype[name])}" for name in dtype.names)
+        return f"record{{{', '.join(members)}}}"
     if (element := ragged_element(dtype)) is not None:
         return f"ragged({element})"
     kind = reference_kind(dtype)
     return "str" if kind is None else f"reference({kind})"
 
 
+def _shown_member(dtype: np.dtype[Any]) -> str:
+    return f"{shown_element(dtype.base)}{''.join(f'[{n}]' for n in dtype.shape)}"
+
+
 def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.object_]:
     """The given lists as an array of arrays; the casting rule applies to the numbers of each list.
 
-    `value` is nested lists, an array of objects that are lists, an array of numbers whose last axis is the list, or
-    an array of the package awkward.
+    `value` is nested lists, an array of objects that are lists, an array of numbers whose last axis is the list, or an
+    array of the package awkward.
     """
     from drystone.values import as_stored
 
@@ -92,7 +100,7 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
     out = np.empty(len(lists), object)
     for n, one in enumerate(lists):
         if np.ndim(one) == 0 and not isinstance(one, list | tuple | np.ndarray):
-            raise InvalidArgumentError(f"{what} holds lists of {element}; {one!r:.60} is none")
+            raise InvalidArgumentError(f"{what} holds lists of {element}; {one!r:.60} is not a list")
         stored = as_stored(one, element, what)
         if stored.ndim != 1:
             raise InvalidArgumentError(f"{what} holds lists of {element}, not arrays of {stored.ndim} axes")
@@ -101,7 +109,7 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
 
 
 def _of_awkward(value: Any) -> Any:
-    """An array of awkward, which NumPy refuses if it is ragged, without an object of Python for each number."""
+    """Convert an awkward array without a Python object for each number; NumPy refuses ragged ones."""
     import awkward  # type: ignore[import-untyped]
 
     from drystone.contiguous import unflattened
@@ -110,7 +118,7 @@ def _of_awkward(value: Any) -> Any:
         counts = awkward.to_numpy(awkward.num(value, axis=-1))
         return unflattened(awkward.to_numpy(awkward.flatten(value, axis=None)), counts)
     except (ValueError, TypeError, InvalidArgumentError):
-        return value.tolist()  # of several depths or lengths, which the caller names
+        return value.tolist()  # of several depths or lengths; the caller reports it
 
 
 def _cells(value: Any, element: np.dtype[Any], what: str) -> tuple[tuple[int, ...], list[Any]]:
@@ -142,5 +150,5 @@ def _depth(value: Any) -> int:
 
 
 def as_bytes(lists: npt.NDArray[np.object_], element: np.dtype[Any]) -> list[bytes]:
-    """Lists as the engine takes them, in row-major order."""
+    """Lists in the engine's form, in row-major order."""
     return [np.asarray(one, element.newbyteorder("<")).tobytes() for one in lists.ravel()]

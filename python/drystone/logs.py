@@ -1,4 +1,4 @@
-"""The logger `drystone`: what containers did, and each warning, for programs that keep a log.
+"""The logger `drystone`: operations of containers, and each warning, for programs that keep a log.
 
 Nothing is printed unless the program configures logging.
 """

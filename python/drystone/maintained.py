@@ -118,7 +118,7 @@ class Maintained(Group):
         begun = time.perf_counter()
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         report = reported(progress)
-        self._container._assigned.end()  # a log that goes on is kept
+        self._container._assigned.end()  # a log that is still written is kept
         kept, expired, superseded, removed, nbytes = self._container._handle.gc(
             keep, seconds, bool(dry_run), report
         )
@@ -269,7 +269,7 @@ class Maintained(Group):
 def _orders(
     adopt: bool | Iterable[SupportsIndex] | None, discard: bool | Iterable[SupportsIndex] | None
 ) -> tuple[bool | list[SupportsIndex], bool]:
-    """The steps to adopt (all, none, or some), and whether the steps are those not to adopt."""
+    """The steps to adopt (all, none, or some), and whether they are the steps not to adopt."""
     if adopt is not None and discard is not None:
         if isinstance(adopt, bool) and isinstance(discard, bool) and adopt is not discard:
             return adopt, False

@@ -1,9 +1,9 @@
 """Meshes: variables of a container with the same axes, which visualization programs show together.
 
-A mesh is what variables with the same axes share: their names and lengths, and the coordinates along them. The last
-three axes are those of the mesh; axes in front of them, but not that of the steps, are *outer* axes, of which a program
-shows one cell. Of a record each member of numbers is a field; axes of a member's own are components of a vector. The
-cells of a mesh of one axis are particles where some of its fields are their positions.
+Variables on a mesh share their axes: names, lengths, and coordinates. The last three axes are those of the mesh; axes
+before them, except the step axis, are *outer* axes, of which a program shows one cell. Each numeric member of a record
+is a field; a member's inner axes are components of a vector. The cells of a mesh with one axis are particles if some
+of its fields are their positions.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Field:
     member: str | None
     components: int
     outer: tuple[tuple[str, int], ...] = ()
-    """Name and length of each axis in front of those of the mesh."""
+    """Name and length of each outer axis."""
 
     @property
     def name(self) -> str:
-        """What a program lists."""
+        """Its name in lists of fields."""
         return self.variable if self.member is None else f"{self.variable}.{self.member}"
 
     def of(self, c: Container) -> Variable:
@@ -51,26 +51,26 @@ class Field:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Axes, the slowest first, and what lies on them."""
+    """Axes, slowest first, and the fields on them."""
 
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     coordinates: tuple[npt.NDArray[np.float64] | None, ...] = field(compare=False)
-    """Along each axis, strictly ascending or descending; None where there are none."""
+    """The coordinates along each axis, strictly monotone; None if there are none."""
     fields: tuple[Field, ...] = ()
 
     @property
     def name(self) -> str:
-        """As in `z, y, x: 6 x 40 x 60`."""
+        """Its name, such as `z, y, x: 6 x 40 x 60`."""
         return f"{', '.join(self.dims)}: {' x '.join(map(str, self.shape))}"
 
     def along(self, axis: int) -> npt.NDArray[np.float64]:
-        """The coordinates along an axis; numbers of cells where there are none."""
+        """The coordinates along an axis; cell numbers if there are none."""
         known = self.coordinates[axis]
         return np.arange(self.shape[axis], dtype="f8") if known is None else known
 
     def spacing(self) -> list[tuple[float, float]] | None:
-        """First coordinate and distance along each axis, where all are even to a millionth of it; else None."""
+        """First coordinate and spacing along each axis, if all are even to a millionth of the spacing; else None."""
         found = []
         for axis, n in enumerate(self.shape):
             values = self.along(axis)
@@ -83,7 +83,7 @@ class Mesh:
 
 
 def meshes(c: Container) -> tuple[list[Mesh], list[str]]:
-    """The meshes of a container, those of more axes and cells first, and what is on none, each with the reason."""
+    """The meshes of a container, larger ones first, and variables on no mesh, each with the reason."""
     by_axes: dict[tuple[Any, ...], list[Field]] = {}
     coordinates: dict[tuple[Any, ...], tuple[npt.NDArray[np.float64] | None, ...]] = {}
     left_out = []
@@ -110,7 +110,7 @@ def meshes(c: Container) -> tuple[list[Mesh], list[str]]:
 
 
 def mesh_named(found: list[Mesh], name: str | None) -> Mesh:
-    """The mesh of this name, the first where none is named."""
+    """The mesh of this name; the first one if no name is given."""
     if not found:
         raise InvalidArgumentError("no variable of the container has axes and holds numbers")
     if not name:
@@ -124,18 +124,16 @@ def mesh_named(found: list[Mesh], name: str | None) -> Mesh:
 
 
 def positions(mesh: Mesh, named: str | None = None) -> tuple[Field, ...] | None:
-    """The fields that say where the cells of a mesh of one axis are: particles.
-
-    None where the mesh is none of particles.
+    """The fields with the positions of particles, for a mesh with one axis; None if its cells are not particles.
 
     Args:
         mesh: The mesh.
-        named: Names of fields, separated by commas, with two or three components together. Without it they are a vector
-            of three components that is called `position`, `pos`, `coordinates` or the like, or else fields called `x`,
-            `y` and perhaps `z` behind one prefix, as in `gas.x`.
+        named: Names of fields, separated by commas, with two or three components together. By default a vector of three
+            components that is called `position`, `pos`, `coordinates` or the like, else fields called `x`, `y` and
+            perhaps `z` after a common prefix, such as `gas.x`.
 
     Raises:
-        InvalidArgumentError: What is named is not there, or no position.
+        InvalidArgumentError: A named field does not exist, or is not a position.
 
     """
     fields = {one.name: one for one in mesh.fields}
@@ -144,7 +142,7 @@ def positions(mesh: Mesh, named: str | None = None) -> tuple[Field, ...] | None:
         unknown = [name for name in names if name not in fields]
         if unknown or len(mesh.shape) != 1:
             why = f"it has no {unknown[0]}; it has {', '.join(fields)}" if unknown else "it has several axes"
-            raise InvalidArgumentError(f"{named!r} are no positions on the mesh {mesh.name!r}: {why}")
+            raise InvalidArgumentError(f"{named!r} are not positions on the mesh {mesh.name!r}: {why}")
         found = tuple(fields[name] for name in names)
         if sum(one.components for one in found) not in (2, 3):
             raise InvalidArgumentError(

@@ -1,7 +1,7 @@
 """Metrics: counters of the containers that this process has open, as numbers and as text for Prometheus.
 
-`Container.metrics` has the counters of one container since it was opened; `prometheus` has those of all that are
-open. Counters only grow, and cost an addition where something is counted (docs/guide/metrics.md).
+`Container.metrics` has the counters of one container since it was opened; `prometheus` has those of all open ones.
+Counters only grow, and cost one addition each (docs/guide/metrics.md).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HELP = {
 
 
 def remember(container: Container) -> Container:
-    """Have a container among those that `prometheus` shows, while it is open; gives it back."""
+    """Include a container in `prometheus` while it is open; returns it."""
     _open[id(container)] = container
     return container
 
@@ -156,7 +156,7 @@ def opentelemetry(
 
 
 def _collected() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """The counters by name and path, and the steps by path and level, of all containers that are open."""
+    """The counters by name and path, and the steps by path and level, of all open containers."""
     totals: dict[str, dict[str, int]] = {}
     steps: dict[str, dict[str, int]] = {}
     for container in list(_open.values()):
@@ -164,7 +164,7 @@ def _collected() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
             continue
         try:
             found = container.metrics()
-        except DrystoneError:  # it was closed or removed meanwhile
+        except DrystoneError:  # it was closed or removed since
             continue
         steps[container.path] = found["steps"]
         for name in _HELP:

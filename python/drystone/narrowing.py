@@ -1,4 +1,4 @@
-"""Reads of float64 as float32: half of the bytes travel from a server, and the error is stated."""
+"""Reads of float64 as float32: a server sends half of the bytes, and the error is stated."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Act = Callable[["ReadingHandle"], tuple[Any, ErrorBound]]
 
 
 def is_narrow(dtype: npt.DTypeLike | None, reading: ReadingHandle, name: str) -> bool:
-    """Whether what is read is to be rounded to `dtype`.
+    """Whether a read rounds to `dtype`.
 
-    An InvalidArgumentError for a type that is neither float32 nor the stored one.
+    A type that is neither float32 nor the stored one raises InvalidArgumentError.
     """
     if dtype is None:
         return False
@@ -35,7 +35,10 @@ def is_narrow(dtype: npt.DTypeLike | None, reading: ReadingHandle, name: str) ->
 
 
 def read(reading: ReadingHandle, name: str, act: Act, out: Any = None) -> tuple[Any, ErrorBound]:
-    """What `act` reads, as float32, and its bound. A finite value beyond float32 is an InvalidArgumentError."""
+    """The values that `act` reads, as float32, and their bound.
+
+    A finite value beyond float32 raises InvalidArgumentError.
+    """
     if out is not None and (not isinstance(out, np.ndarray) or out.dtype != np.float32):
         raise InvalidArgumentError(f"out for {name} is an array of NumPy of float32, which is what is read")
     wide, bound = act(reading.narrowed())
@@ -43,7 +46,7 @@ def read(reading: ReadingHandle, name: str, act: Act, out: Any = None) -> tuple[
         values = np.asarray(wide).astype(np.float32)
     lost = np.isinf(values)
     if lost.any():
-        # After rounding by a server, an infinity cannot be told from a value that is too large.
+        # A server's rounding turns values that are too large into infinity.
         exact = np.asarray(act(reading)[0])
         beyond = lost & np.isfinite(exact)
         if beyond.any():

@@ -1,4 +1,4 @@
-"""The server of a node: one process that serves a container to all others of the user on this machine."""
+"""The server of a node: one process that serves a container to all other processes of the user on this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from drystone.errors import IoError, NotFoundError
 
 
 def node_server(place: str) -> str:
-    """The URL of a container on its server of this machine, which is started where there is none.
+    """The URL of a container on its server of this machine, which is started if there is none.
 
-    The server is a process of its own in a session of its own; it ends a minute after its last client has gone.
-    `NotFoundError`: there is no container. `IoError`: the server did not start.
+    The server is a separate process in its own session; it ends a minute after its last client has gone. Raises
+    `NotFoundError` if there is no container, and `IoError` if the server did not start.
     """
     command = [sys.executable, "-m", "drystone", "serve", "--for", place]
     process = subprocess.Popen(
@@ -30,7 +30,7 @@ def node_server(place: str) -> str:
     why = "" if url else process.stderr.read().strip()
     process.stdout.close()
     process.stderr.close()
-    # It runs on, or has ended already. Only the system's table of processes waits for it.
+    # It keeps running, or has ended already. The thread only reaps the process.
     threading.Thread(target=process.wait, daemon=True, name="drystone-node-server").start()
     if url:
         return url

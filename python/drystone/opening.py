@@ -1,4 +1,4 @@
-"""Creating and opening containers, also again from a pickle or another handle."""
+"""Creates and opens containers, also from a pickle or another handle."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from drystone.location import (
     remove_container,
     store_options,
     supplier,
+    utf8,
     with_token,
 )
 from drystone.logs import log
@@ -36,7 +37,8 @@ CONSISTENCIES = ("eventual", "session", "commit", "strong")
 _reopened: weakref.WeakValueDictionary[tuple[str, str, int], Container] = weakref.WeakValueDictionary()
 
 given_options: dict[str, list[tuple[str, str]]] = {}
-"""All options with which URLs were opened in this process, or in one from which it was forked. They are in no pickle."""
+"""The options of all URLs opened in this process or its forking ancestors, including secrets. Pickles do not contain
+them."""
 
 _suppliers: dict[str, Callable[[], Mapping[str, object]]] = {}
 
@@ -63,8 +65,11 @@ def create(
             `drys+unix://`, on this machine also `dry://`).
         durability: What commits survive. `"async"`: kills of processes; a power cut may lose commits after the last
             `flush()`. `"durable"`: power cuts too. `"memory"`: kills only; nothing is ever synced.
-        overwrite: Remove an existing container, and only its own files. Otherwise an existing one raises
-            `ConflictError`.
+        overwrite: Remove an existing container first. Otherwise it raises `ConflictError`. In a local folder these are
+            removed: `drystone.json`, `targets.json`, `reads.dsr`; the folders `log`, `index` and `manifest` with
+            everything in them; what the container published in `zarr`; its own files in `files`, `parity` and `tiers`;
+            its folders on targets. Other files stay. In an object store, all objects below `log`, `index`, `manifest`,
+            `zarr`, `publish` and `netcdf` are removed.
         into_existing: Use a folder with other files, which stay unchanged. Otherwise they raise `ConflictError`.
         targets: Folders on several storage targets (disks, pools of a parallel file system). The log parts of
             writers and published shards are spread over them; the container makes a folder of its own in each. See
@@ -99,7 +104,7 @@ def create(
     if overwrite and is_url(location):
         ContainerHandle.remove_url(location, options, who)
     elif overwrite:
-        # What lay beside a container that is replaced lies beside the new one.
+        # Files beside a container that is replaced stay beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(
         location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers), redundancy
@@ -161,8 +166,8 @@ def open(
             )
         ):
             raise UnsupportedError(
-                'server="node" opens what is there with what the environment says: mode is "r" or "r+", and targets, tiers, cache, '
-                "storage_options, credentials, token and damaged are left out"
+                'server="node" opens an existing container, with options from the environment: mode is "r" or "r+", and '
+                "targets, tiers, cache, storage_options, credentials, token and damaged are left out"
             )
         location = node_server(location)
     options = [*store_options(location, with_token(storage_options, token)), *_cache(cache)]
@@ -191,13 +196,13 @@ def _check_targets(location: str, targets: Sequence[Location] | None) -> None:
 
 
 def _cache(given: Location | tuple[Location, int] | Literal[False] | None) -> list[tuple[str, str]]:
-    """The cache as options of the store, which go wherever the container is opened again."""
+    """The cache as options of the store, so that a container that is opened again has the same."""
     if given is None:
         return []
     if given is False:
         return [("drystone_cache", "")]
     folder, most = given if isinstance(given, tuple) else (given, None)
-    options = [("drystone_cache", str(pathlib.Path(local_path(folder)).absolute()))]
+    options = [("drystone_cache", str(pathlib.Path(utf8(local_path(folder))).absolute()))]
     if most is not None:
         options.append(("drystone_cache_bytes", str(operator.index(most))))
     return options
@@ -209,11 +214,13 @@ def _tiers(given: Sequence[Location | tuple[Location, int]] | None) -> list[tupl
     if isinstance(given, str | os.PathLike):
         raise InvalidArgumentError(f"tiers is a list of folders, not {given!r}: write [{given!r}]")
     pairs = [one if isinstance(one, tuple) else (one, None) for one in given]
-    return [(local_path(folder), None if most is None else operator.index(most)) for folder, most in pairs]
+    return [
+        (utf8(local_path(folder)), None if most is None else operator.index(most)) for folder, most in pairs
+    ]
 
 
 def _folders(targets: Sequence[Location] | None) -> list[str] | None:
-    return None if targets is None else [local_path(target) for target in targets]
+    return None if targets is None else [utf8(local_path(target)) for target in targets]
 
 
 def remember(
@@ -261,7 +268,7 @@ def reopen(
 
 
 def require_whole(c: Container) -> None:
-    """A CorruptError where the container has lost files."""
+    """Raise CorruptError if the container has lost files."""
     lost = c.lost()
     if lost:
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""

@@ -17,7 +17,7 @@ Report = Callable[[int, int], object]
 
 
 class Progress:
-    """Counts bytes. True draws a bar on standard error, if that is a terminal; a function is called."""
+    """Counts bytes. With True it draws a bar on standard error, if that is a terminal; a function is called."""
 
     def __init__(self, report: Report | bool | None = False) -> None:
         self._report = report if callable(report) else None
@@ -35,11 +35,11 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def expect(self, nbytes: int) -> None:
-        """The number of bytes that there are to do."""
+        """The total number of bytes."""
         self._total = max(1, nbytes)
 
     def add(self, nbytes: int) -> None:
-        """Count bytes that are done."""
+        """Add bytes that are done."""
         self._done += nbytes
         if self._report is not None and self._report(min(self._done, self._total), self._total) is False:
             raise CancelledError("stopped by the caller")
@@ -64,14 +64,14 @@ def reported(progress: Report | bool | None) -> Report | None:
 
 
 def print_entries(done: int, total: int) -> None:
-    """Prints how many entries are done, in one line."""
+    """Print how many entries are done, on one line."""
     with suppress(OSError):
         end = "\n" if done >= total else ""
         print(f"\rverifying: {done} of {total} entries", end=end, file=sys.stderr, flush=True)
 
 
 def print_published(done: int, total: int) -> None:
-    """Prints how many MiB are published, in one line."""
+    """Print how many MiB are published, on one line."""
     with suppress(OSError):
         end = "\n" if done >= total else ""
         print(f"\rpublishing: {done >> 20} of {total >> 20} MiB", end=end, file=sys.stderr, flush=True)

@@ -93,7 +93,7 @@ class Published(Group):
     def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
         """The container as a store of zarr-python, including unpublished steps.
 
-        Example: `zarr.open_group(store=c.zarr_store())`.
+        Example: `zarr.open_group(store=c.zarr_store(), mode="r")`.
 
         By default it shows the current snapshot, and is read-only. A writable store has a handle of its own: arrays
         that are created and written through it are committed at once, and visible here after `refresh`. See

@@ -1,4 +1,4 @@
-"""Questions about the values of a container: queries, and tables of cells for other programs."""
+"""Queries about the values of a container, and tables of cells for other programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Queried(Group):
-    """The part of a container that answers questions about its values."""
+    """The part of a container with queries and tables."""
 
     def query(
         self,

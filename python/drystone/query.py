@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from drystone.variable import Variable
 
 _SHOWN = 10
-"""Hits that a notebook shows."""
+"""The most hits that a notebook shows."""
 _SHOWN_BYTES = 256 << 20
-"""Bytes at most that are read for them."""
+"""The most bytes that are read for them."""
 
 Selection = int | slice | EllipsisType | Sequence[int | slice | EllipsisType]
 Steps = SupportsIndex | slice | Iterable[SupportsIndex]
 
 
 class Bounds(NamedTuple):
-    """Bounds of the count, both included."""
+    """Bounds of the count, inclusive."""
 
     low: int
     high: int
@@ -44,21 +44,21 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Term:
-    """One of the conditions that all must hold, and what was decided about it."""
+    """One of the conditions that must all hold, and the decisions about it."""
 
     text: str
     none: int
-    """Tiles of which statistics say that no cell satisfies it."""
+    """Tiles in which no cell satisfies it, by statistics."""
     all: int
-    """Tiles of which they say that every cell does."""
+    """Tiles in which every cell satisfies it, by statistics."""
     some: int
-    """The others."""
+    """The other tiles."""
     bytes: int
-    """Stored bytes that it needs at most."""
+    """Upper bound of the stored bytes that it reads."""
     requests: int
-    """Subchunks of them."""
+    """Subchunks that it reads."""
     site: str | None = None
-    """On a far store, in `explain`: where it is tried, there or here, and why."""
+    """On a far store, in `explain`: where it is evaluated, there or here, and why."""
     tried: int = 0
     """Cells on which it was evaluated."""
     kept: int = 0
@@ -75,9 +75,9 @@ class QueryPlan:
     none: int
     """Cells that statistics exclude."""
     all: int
-    """Cells that they include."""
+    """Cells that statistics include."""
     some: int
-    """Cells that have to be looked at."""
+    """Cells whose values must be read."""
     bytes: int
     requests: int
     terms: tuple[Term, ...]
@@ -100,7 +100,7 @@ class Batch:
     values: Mapping[str, npt.NDArray[Any]]
     """By variable, an element per hit."""
     written: Mapping[str, npt.NDArray[np.bool_] | None]
-    """By variable, whether each element was written; None: all were. Unwritten ones are the fill value."""
+    """By variable, a mask of the written elements; None: all are. Unwritten ones have the fill value."""
 
     def __len__(self) -> int:
         return len(self.coords)
@@ -150,7 +150,7 @@ class Query:
 
     @property
     def dims(self) -> tuple[str, ...] | None:
-        """Names of the columns of `coords`; None where the dimensions have no names."""
+        """Names of the columns of `coords`; None if the dimensions have no names."""
         dims = self._handle.dims
         if len(dims) != len(self._handle.grid) or not all(dims):
             return None
@@ -309,7 +309,7 @@ def make(
     steps: Any,
     over: Iterable[str | Variable],
 ) -> Query:
-    """A query of a container's present snapshot."""
+    """A query of a container's current snapshot."""
     if isinstance(condition, str):
         tree = expr.parse(condition, container)
     elif isinstance(condition, expr.Operators):
@@ -359,7 +359,7 @@ def _steps(
 ) -> tuple[list[int], npt.NDArray[np.int64] | None, bool]:
     """The steps, ascending.
 
-    The position of each requested step among them; whether it is a single step without an axis.
+    Also the position of each requested step among them, and whether it is a single step without an axis.
     """
     if not handle.has_steps:
         if steps is not None:
@@ -368,9 +368,11 @@ def _steps(
     extent = handle.step_axis
     if steps is None:
         return list(range(extent)), None, False
+    # An array has `__index__` too, whatever its dimensions.
+    single = hasattr(steps, "__index__") and np.ndim(steps) == 0
     if isinstance(steps, slice):
         asked = list(range(*steps.indices(extent)))
-    elif hasattr(steps, "__index__"):
+    elif single:
         asked = [operator.index(steps)]
     else:
         asked = [operator.index(step) for step in steps]
@@ -385,4 +387,4 @@ def _steps(
     places = np.empty(len(asked), np.int64)
     places[order] = np.arange(len(asked))
     ascends = bool(np.all(places == np.arange(len(asked))))
-    return numbers, None if ascends else places, hasattr(steps, "__index__")
+    return numbers, None if ascends else places, single

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -30,33 +31,35 @@ _LEVELS = ("received", "node", "partner", "home", "stable")
 
 
 def regions_of(container: Container) -> RegionsHandle:
-    """The locks and releases of a container: those of its server, or those of this process."""
+    """The locks and releases of a container: its server's, or this process's."""
     if container.mode == "r":
         raise InvalidArgumentError('regions are written in a container that was opened with mode="r+"')
     return RegionsHandle.of(container._handle, list(container._all_options()))
 
 
 def operation_text(operation: str, parameters: Mapping[str, float | str]) -> str:
-    """An operation in transit as the engine reads it."""
+    """An operation in transit as a text for the engine."""
     pairs = ",".join(f"{key}={value}" for key, value in parameters.items())
     return f"{operation}:{pairs}" if pairs else operation
 
 
 class Transfer:
-    """Values on their way from a released region into the container."""
+    """Values of a released region that are being transferred to the container."""
 
     def __init__(self, handle: RegionsHandle | None, number: int, level: _Level) -> None:
         self._handle = handle
         self._number = number
         self._wanted = level
         self._reached: str = "received"
+        # Whether its error was raised, so that a commit does not raise it again.
+        self._told = False
 
     def __repr__(self) -> str:
         return f"<drystone.Transfer at level {self._reached!r}>"
 
     @property
     def level(self) -> _Level:
-        """The level that is reached."""
+        """The level reached so far."""
         self._look("stable" if self._wanted == "stable" else "node", 0)
         return cast("_Level", self._reached)
 
@@ -69,7 +72,7 @@ class Transfer:
         return _LEVELS.index(self.level) >= _LEVELS.index("node")
 
     def wait(self, timeout: float | None = None, level: _Level | None = None) -> None:
-        """Waits until the values have this level, `"node"` at least; a `DeadlineError` after `timeout` seconds."""
+        """Wait until the values have this level, at least `"node"`; raises `DeadlineError` after `timeout` seconds."""
         wanted = _checked(level or ("stable" if self._wanted == "stable" else "node"))
         if wanted == "stable" and self._wanted != "stable":
             raise InvalidArgumentError('ask for "stable" in release(level="stable"): the release decides it')
@@ -82,10 +85,12 @@ class Transfer:
 
     def _look(self, wanted: _Level, timeout: float) -> bool:
         needed = _LEVELS.index(wanted)
-        # Where there are no tiers, the log lies in the home store.
+        # Without tiers, the log is in the home store.
         needed = min(needed, 1) if wanted == "home" else needed
         if _LEVELS.index(self._reached) < needed and self._handle is not None:
+            told, self._told = self._told, True
             self._reached = self._handle.wait(self._number, wanted == "stable", timeout)
+            self._told = told
         return _LEVELS.index(self._reached) >= needed
 
 
@@ -272,7 +277,7 @@ class Region:
             raise InvalidArgumentError("the region is closed")
 
     def _load(self, container: Container | None) -> None:
-        """Reads the box, of the newest snapshot or of that of a container."""
+        """Read the box, from the newest snapshot or from that of a container."""
         fresh = self._container._newest() if container is None else container
         try:
             if self._region is not None:
@@ -280,13 +285,22 @@ class Region:
                 return
             variable = fresh[self._variable.name]
             if self.step is not None and self.step >= variable.shape[0]:
-                fill = variable.fill_value  # nothing of it is written yet
+                fill = variable.fill_value  # none of it is written yet
                 self.array[...] = 0 if fill is None else fill
                 return
             variable.read(step=self.step, offset=self.offset, count=self.count, out=self.array)
         finally:
             if container is None:
                 fresh.close()
+
+
+def _whole(value: SupportsIndex, what: str) -> int:
+    if isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"{what} is a whole number, not {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{what} is a whole number, not {value!r:.80}") from None
 
 
 def region(
@@ -296,9 +310,14 @@ def region(
     count: Sequence[SupportsIndex] | None,
     mode: _Mode,
 ) -> Region:
-    """A region, checked."""
+    """Check the arguments of a region, and make it."""
     if mode not in ("r", "w", "rw"):
         raise InvalidArgumentError(f'the mode of a region is "r", "w" or "rw", not {mode!r}')
+    if mode != "r" and variable.derived is not None:
+        raise InvalidArgumentError(
+            f'"{variable.name}" is derived ({variable.derived.text}), and its values are not written: map its inputs, '
+            'or map it with mode="r"'
+        )
     if variable.member is not None:
         raise UnsupportedError(f"map the whole of {variable.name}: one member of a record cannot be mapped")
     shape = variable.shape[1:] if variable.has_steps else variable.shape
@@ -306,14 +325,14 @@ def region(
         raise InvalidArgumentError(
             f"{variable.name} has steps: say which" if variable.has_steps else f"{variable.name} has no steps"
         )
-    number = None if step is None else int(step)
+    number = None if step is None else _whole(step, "the step")
     if number is not None and number < 0:
         number += variable.shape[0]
-    at = (0,) * len(shape) if offset is None else tuple(int(n) for n in offset)
+    at = (0,) * len(shape) if offset is None else tuple(_whole(n, "the offset") for n in offset)
     size = (
         tuple(n - a for n, a in zip(shape, at, strict=False))
         if count is None
-        else tuple(int(n) for n in count)
+        else tuple(_whole(n, "the count") for n in count)
     )
     if len(at) != len(shape) or len(size) != len(shape):
         raise InvalidArgumentError(

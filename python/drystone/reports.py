@@ -20,7 +20,7 @@ _MAX_RANKS = 1 << 24
 
 @dataclass(frozen=True)
 class StoredDerived:
-    """How much of derived variables was stored."""
+    """How much of the derived variables was stored."""
 
     blocks: int
     cells: int
@@ -28,20 +28,20 @@ class StoredDerived:
     nbytes: int
     """Bytes of these values."""
     left: int
-    """Boxes that the budget left out."""
+    """Boxes left out because of the budget."""
 
 
 @dataclass(frozen=True)
 class IncompleteStep:
-    """A step that some ranks of a run have left and others not: it is not visible, or visible as all left it before."""
+    """A step that only some ranks of a run have closed: invisible, or visible as all ranks had closed it before."""
 
     run: int
     step: int
     nranks: int
     missing: tuple[int, ...]
-    """Ranks that have not left it; none where writers of different attempts have, so that `recover` has to decide."""
+    """Ranks that have not closed it; none if writers of different attempts closed it, so that `recover` must decide."""
     again: bool = False
-    """Whether it is visible as all ranks left it before, and these have not left it again."""
+    """Whether an earlier version that all ranks closed is visible, and these have not closed it again."""
 
     def __str__(self) -> str:
         return self._with_those_to(self.step)
@@ -65,8 +65,8 @@ class IncompleteStep:
 
 
 def in_words(incomplete: Iterable[IncompleteStep]) -> list[str]:
-    """A sentence for each step, or for several one after another that lack the same ranks."""
-    # What stays the same along such steps.
+    """A sentence for each step; consecutive steps that lack the same ranks share one."""
+    # What consecutive steps have in common.
     alike = groupby(
         enumerate(incomplete),
         lambda at: (at[1].run, at[1].nranks, at[1].missing, at[1].again, at[1].step - at[0]),
@@ -76,25 +76,26 @@ def in_words(incomplete: Iterable[IncompleteStep]) -> list[str]:
 
 
 class ErrorBound(NamedTuple):
-    """Guaranteed largest error of values that were read, against those that were written.
+    """Guaranteed largest error of values that were read, compared with the written ones.
 
-    It includes the loss of a lossy transform, and that of a read of less than full precision. NaN and
-    infinities always read as such. Infinite means that no such error is guaranteed.
+    It includes the loss of a lossy transform, and that of a read below full precision. NaN and infinities are always
+    exact. Infinite means that no such error is guaranteed.
     """
 
     absolute: float
-    """Largest difference."""
+    """Largest absolute difference."""
     relative: float
-    """Largest difference, as a part of the magnitude of the written value; subnormal ones count as the least normal number."""
+    """Largest difference as a fraction of the magnitude of the written value; subnormal values count as the smallest
+    normal number."""
 
     @property
     def exact(self) -> bool:
-        """Whether every bit is as it was written."""
+        """Whether every bit is as written."""
         return self == (0.0, 0.0)
 
     @property
     def known(self) -> bool:
-        """Whether anything is guaranteed: some transforms (`zfp` with a rate) promise no error."""
+        """Whether any error is guaranteed: some transforms (`zfp` with a rate) guarantee none."""
         return self != (math.inf, math.inf)
 
 
@@ -106,9 +107,9 @@ class Found(NamedTuple):
     values: npt.NDArray[Any]
     """The value of each cell."""
     read_bytes: int
-    """Bytes that were read to find them."""
+    """Bytes that were read for the search."""
     requests: int
-    """Requests to the store for them."""
+    """Requests to the store for the search."""
 
 
 @final
@@ -122,7 +123,7 @@ class Snapshot(int):
     incomplete: tuple[IncompleteStep, ...]
     """Steps that the commit found but could not take, because ranks are missing."""
     notes: tuple[str, ...]
-    """Other things that a person should know."""
+    """Further remarks for people."""
 
     def __new__(
         cls,
@@ -132,7 +133,7 @@ class Snapshot(int):
         incomplete: tuple[IncompleteStep, ...] = (),
         notes: tuple[str, ...] = (),
     ) -> Self:
-        """Make one; containers do."""
+        """Make a snapshot; only containers do."""
         self = super().__new__(cls, version)
         self.time = time
         self.changed = changed
@@ -160,7 +161,7 @@ def moment(nanoseconds: int) -> datetime | None:
 
 @dataclass(frozen=True)
 class Block:
-    """One block as it was written."""
+    """One block as written."""
 
     step: int | None
     offset: tuple[int, ...]
@@ -168,26 +169,27 @@ class Block:
     writer: int
     """Rank, or for writers without ranks the id of the writer."""
     put: int
-    """Number of the put in its writer."""
+    """Index among the puts of its writer."""
     commit: int
     """Number of the commit that made it visible."""
     nbytes: int
-    """Bytes it takes as stored."""
+    """Stored bytes."""
     chunks: tuple[int, ...]
     """Shape of the subchunks it is cut into."""
     transform: str | None
     nans: int
-    """How many of its values are NaN."""
+    """Number of NaN values."""
     min: Any = None
-    """Least value; None where values have no order."""
+    """Minimum; None if values have no order."""
     max: Any = None
-    """Greatest value; None where values have no order."""
+    """Maximum; None if values have no order."""
     members: tuple[str, ...] = ()
-    """Which members of a record it wrote."""
+    """The members of a record that it contains."""
     layout: str | None = None
-    """The order of its cells, and their size where members stand together; None is row-major, each member by itself."""
+    """The order of its cells, and their size if members are stored together; None is row-major, each member
+    separately."""
     place: tuple[str, int, int] | None = None
-    """The file in the container, and from the first to behind the last of its bytes there; others may stand between."""
+    """Its file in the container, and the half-open range of its bytes there; bytes of others may lie in between."""
 
     @property
     def rank(self) -> int | None:
@@ -197,10 +199,10 @@ class Block:
 
 @dataclass(frozen=True)
 class TransformChoice:
-    """A chain that `transform="auto"` chose. Prints as the table of the chains that were tried."""
+    """A chain chosen by `transform="auto"`. Prints as the table of the chains that were tried."""
 
     transform: str
-    """The chain that won, as `transform=` takes it."""
+    """The chosen chain, as `transform=` takes it."""
     report: str
 
     def __str__(self) -> str:
@@ -214,14 +216,14 @@ class RecoverReport:
     adopted: tuple[int, ...]
     """Steps that became visible."""
     discarded: tuple[int, ...]
-    """Complete steps that were dropped, as asked."""
+    """Complete steps that were dropped on request."""
     incomplete: tuple[IncompleteStep, ...]
-    """Steps that were dropped because ranks are missing."""
+    """Steps dropped because ranks are missing."""
     rebuilt: tuple[int, ...]
-    """Steps of which parts were rebuilt from what other nodes kept, and none is lost."""
+    """Steps rebuilt without loss from data that other nodes kept."""
     notes: tuple[str, ...]
     run: int
-    """Number of the run that begins now."""
+    """Number of the new run."""
     snapshot: Snapshot
 
     def __str__(self) -> str:
@@ -243,10 +245,10 @@ def _listed(steps: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Damage:
-    """Something that cannot be read as it was written."""
+    """Stored data that cannot be read as written."""
 
     key: str
-    """Which file, as far as known."""
+    """The file, as far as known."""
     variable: str | None
     step: int | None
     message: str
@@ -268,11 +270,11 @@ class VerifyReport:
     shards: int = 0
     """Published files checked."""
     away: dict[str, int] = field(default_factory=dict)
-    """Bytes that are not home yet, by the node whose tiers hold them. Those of other nodes were not read."""
+    """Bytes that are not home yet, by the node whose tiers hold them. Those on other nodes were not read."""
 
     @property
     def ok(self) -> bool:
-        """Whether everything is as it was written."""
+        """Whether nothing is damaged."""
         return not self.damage
 
     def __bool__(self) -> bool:
@@ -291,22 +293,22 @@ class VerifyReport:
 
 
 class Tier(NamedTuple):
-    """A tier of an open container: a place nearer than its home."""
+    """A tier of an open container: a folder nearer than its home."""
 
     path: str
-    """Where it is."""
+    """Its path."""
     nbytes: int
-    """Bytes of parts that this handle wrote or took over, and that lie there."""
+    """Bytes in it of parts that this handle wrote or took over."""
     undrained: int
-    """Bytes of those that are not home."""
+    """Bytes of those that are not home yet."""
     oldest: int | None
     """The oldest step of those."""
     rate: float
-    """Bytes per second that the drain took home last; 0 before."""
+    """Bytes per second of the last drain; 0 before the first."""
     hits: int
-    """Reads that it answered."""
+    """Reads answered by it."""
     aside: str | None
-    """Why it is left alone now, if it is."""
+    """Why it is currently not used, if so."""
 
 
 class Warmed(NamedTuple):
@@ -315,9 +317,9 @@ class Warmed(NamedTuple):
     wanted: int
     """Bytes that the selections need."""
     fetched: int
-    """Bytes that came from home."""
+    """Bytes fetched from home."""
     held: int
-    """Bytes that the cache folder has now; fewer than wanted where it is full."""
+    """Bytes now in the cache folder; less than wanted if it is full."""
 
 
 class StagedPart(NamedTuple):
@@ -328,19 +330,21 @@ class StagedPart(NamedTuple):
     part: str
     """Writer and number, as in the name of its file."""
     step: int | None
-    """The step that it ends with; None for values without step."""
+    """The last step in it; None for values without a step."""
     nbytes: int
+    missing: bool = False
+    """Whether it should be in a tier of this node and is not there (docs/guide/tiers.md, "When a tier is lost")."""
 
 
 class AtDepth(NamedTuple):
-    """Reads with a number of requests under way: each request costs a time, and its bytes."""
+    """Costs of reads at a number of concurrent requests: a time per request, and a bandwidth."""
 
     depth: int
-    """Requests under way at a time."""
+    """Number of concurrent requests."""
     bandwidth: float
-    """Bytes per second of all of them together."""
+    """Bytes per second of all requests together."""
     request: float
-    """Seconds per request besides its bytes: what one takes, divided by how many are under way."""
+    """Seconds per request besides its bytes: the time of one, divided by the number of concurrent requests."""
 
 
 @dataclass(frozen=True)
@@ -348,13 +352,14 @@ class Calibration:
     """The measured costs of a store."""
 
     reads: tuple[AtDepth, ...]
-    """By ascending depth."""
+    """Read costs, by ascending depth."""
     write: float
-    """Bytes per second of large appends with a sync at the end."""
+    """Bytes per second of large appends, sync included."""
     sync: float
-    """Seconds of a sync behind a small append."""
+    """Seconds of a sync after a small append."""
     cold: bool | None
-    """Whether reads came from the medium: True if nothing was in this machine's memory, False if something was, None if unknown."""
+    """Whether reads came from the medium: True if no data was cached on this machine, False if some was, None if
+    unknown."""
     probed: int
     """Bytes that were written and read."""
     time: datetime | None
@@ -362,18 +367,18 @@ class Calibration:
     device: str | None = None
     """The device of the store, if this call measured it."""
     kept: str | None = None
-    """The file it was kept in by this call."""
+    """The file in which this call stored it."""
     not_kept: str | None = None
-    """Why this call could not keep it."""
+    """Why this call could not store it."""
     text: str = field(default="", repr=False, compare=False)
     spread: float = 1.0
-    """By how much turns of the same reads differed: the third quartile over the first, at the middle one of all depths and sizes."""
+    """How much repeated reads differed: the third quartile over the first, median of all depths and sizes."""
     moved: float = 1.0
-    """The factor by which some median was moved to fit the others; 1 where all fitted."""
+    """The largest factor by which a median was adjusted to fit the others; 1 if none was."""
     load: float | None = None
-    """Programs that wanted a processor when it began, per processor, if the system said so."""
+    """Runnable programs per processor at the start, if the system reports it."""
     noisy: bool = False
-    """Whether the machine was busy. Such a result is kept for a day only, and replaces no better one."""
+    """Whether the machine was busy. Such a result is kept for one day only, and replaces no better one."""
 
     @classmethod
     def of(
@@ -392,7 +397,7 @@ class Calibration:
         kept: str | None = None,
         not_kept: str | None = None,
     ) -> Self:
-        """Make one of what the engine says."""
+        """Convert the engine's result."""
         reads, write, sync, cold, probed, time, doubt, text = profile
         depths = tuple(AtDepth(*read) for read in reads)
         return cls(depths, write, sync, cold, probed, moment(time), device, kept, not_kept, text, *doubt)
@@ -406,15 +411,15 @@ class IndexReport:
     """The result of indexing a variable."""
 
     blocks: int
-    """Blocks that were indexed; of a record, of each member."""
+    """Blocks that were indexed; for a record, of each member."""
     indexed: int
-    """Blocks that had an index before."""
+    """Blocks that already had an index."""
     decoded_nbytes: int
     """Bytes of the values."""
     nbytes: int
-    """Bytes that the index takes."""
+    """Bytes of the index."""
     snapshot: int
-    """The snapshot that has it."""
+    """The snapshot with the index."""
 
     def __str__(self) -> str:
         had = f", {counted(self.indexed, 'block')} had an index" if self.indexed else ""
@@ -426,16 +431,16 @@ class GcReport:
     """Files that a garbage collection removed, or would remove."""
 
     kept: tuple[int, ...]
-    """Snapshots that can be read."""
+    """Remaining snapshots."""
     expired: tuple[int, ...]
     superseded: int
-    """Blocks (per member of a record) that the index does not list any more: they were overwritten or hidden whole."""
+    """Blocks (per member of a record) removed from the index: they were overwritten or hidden completely."""
     removed: dict[str, int]
-    """Files, with the bytes that they gave back."""
+    """Removed files, with their bytes."""
     nbytes: int
-    """Bytes given back."""
+    """Freed bytes."""
     dry_run: bool
-    """Whether nothing was done."""
+    """Whether this was a dry run."""
 
     def __str__(self) -> str:
         would = "would be " if self.dry_run else ""
@@ -453,19 +458,19 @@ class PublishedArray:
     """Its path in the hierarchy."""
     variable: str
     member: str
-    """Which member of a record it is; empty for a whole variable."""
+    """The member of a record; empty for a whole variable."""
     shape: tuple[int, ...]
     """Its shape in cells, steps first."""
     chunks: tuple[int, ...]
-    """Extents in cells of what is read and decoded at a time."""
+    """Extents in cells of a chunk: the unit of reading and decoding."""
     shards: tuple[int, ...]
-    """Extents in cells of a file."""
+    """Extents in cells of a shard: a file."""
     written: int
     """Files written by this call."""
     kept: int
-    """Files that were right already."""
+    """Files that were up to date."""
     copied: int
-    """Chunks in the files written that the log held as they were to be published: copied, not decoded."""
+    """Chunks in the written files that were copied from the log without decoding."""
     nbytes: int
     """Bytes written by this call."""
     why: str | None

@@ -1,10 +1,10 @@
 """Indexing expressions as products of legs, by NumPy's rules.
 
-A leg is a progression along one axis, or a list of cells along some axes together; leg `l` gives axis `l` of what
-the engine reads. The result of an expression is that array in another shape: axes that integers drop and `None`
-adds have one cell, and those of index arrays of several dimensions are joined.
+A leg is a progression along one axis, or a list of cells along several axes together. Leg `l` gives axis `l` of what
+the engine reads. The result of an expression is that array in another shape: axes that integers drop and `None` adds
+have one cell, and those of index arrays with several dimensions are joined.
 
-Three rules differ only in what arrays mean: see `Rule`.
+Three rules differ only in the meaning of arrays: see `Rule`.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ class Wanted:
     legs: tuple[Leg, ...]
     shape: tuple[int, ...]
     scalar: bool = False
-    """NumPy gives a scalar for it, not an array of no dimensions."""
+    """NumPy returns a scalar for it, not an array without dimensions."""
     kept: tuple[int | None, ...] = ()
     """In a product of progressions, the leg of each axis of the result; None for new axes."""
 
     def parts(self, most: int) -> Iterator[tuple[tuple[slice, ...], Wanted]]:
-        """Parts of at most `most` cells, in row-major order, with their places in the result.
+        """Parts of at most `most` cells, in row-major order, with their positions in the result.
 
-        All of it is one part where arrays of several dimensions are joined in it.
+        It is a single part if the result joins arrays with several dimensions.
         """
         cut = [n for n, leg in enumerate(self.legs) if leg.count > 1]
         axes = [d for d, count in enumerate(self.shape) if count > 1]
@@ -158,7 +158,7 @@ class _Item:
     axes: tuple[int, ...]
     run: Run | None = None
     arrays: tuple[npt.NDArray[np.int64], ...] = ()
-    """Coordinates along each of the axes; all of one shape."""
+    """Coordinates along each of the axes; all have one shape."""
     where: tuple[int, ...] = ()
     """Shape of the arrays, if it is an index array."""
     fancy: bool = False
@@ -255,7 +255,7 @@ class _Parser:
         axes = tuple(axis for item in fancy for axis in item.axes)
         arrays = [array for item in fancy for array in item.arrays]
         leg = _listed(axes, [np.broadcast_to(array, where) for array in arrays])
-        # Integers count as index arrays where it is decided whether these stand together.
+        # Integers count as index arrays in the decision whether index arrays are adjacent.
         advanced = [n for n, item in enumerate(items) if item.fancy or item.dropped]
         together = advanced[-1] - advanced[0] + 1 == len(advanced)
         first = advanced[0] if self._rule is Rule.PLAIN and together else -1
@@ -279,7 +279,7 @@ def _wanted(
     legs: list[Leg], shape: list[int], scalar: bool = False, kept: Sequence[int | None] = ()
 ) -> Wanted:
     if 0 in shape and all(leg.count for leg in legs):
-        # A mask of no dimensions that is false selects nothing of everything.
+        # A false mask without dimensions selects no cell.
         legs = [_nothing(leg) for leg in legs]
     return Wanted(tuple(legs), tuple(shape), scalar, tuple(kept))
 
@@ -301,7 +301,7 @@ def _kinds(key: Any) -> list[Any]:
 
 
 def _width(item: Any) -> int:
-    """How many axes an item takes."""
+    """The number of axes that an item selects from."""
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
@@ -313,7 +313,7 @@ def _as_index(item: Any) -> Any:
     if isinstance(item, bool | np.bool):
         return np.asarray(item)
     if isinstance(item, str | bytes):
-        raise OutOfRangeError(f'{item!r} is no index: a member of a record is named alone, T["x"][...]')
+        raise OutOfRangeError(f'{item!r} is not an index: a member of a record is named alone, T["x"][...]')
     if isinstance(item, list | tuple) or is_array(item):
         try:
             array = as_array(item)
@@ -329,7 +329,7 @@ def _as_index(item: Any) -> Any:
         return operator.index(item)
     except TypeError:
         raise OutOfRangeError(
-            f"{item!r} is no index: integers, slices (:), ellipsis (...), None (newaxis), and lists and arrays of "
+            f"{item!r} is not an index: integers, slices (:), ellipsis (...), None (newaxis), and lists and arrays of "
             "integers or booleans are"
         ) from None
 
@@ -347,7 +347,7 @@ def _integers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _checked(cells: npt.NDArray[Any], axis: int, length: int) -> npt.NDArray[np.int64]:
-    """Coordinates along an axis, counted from its beginning."""
+    """Coordinates along an axis, counted from its start."""
     if cells.size == 0:
         return cells.astype(np.int64)
     if cells.dtype.kind == "O":

@@ -1,4 +1,4 @@
-"""Where the bytes of a container lie on their way home: tiers, levels of safety, drain, and the cache folder."""
+"""The tiers of a container: levels of safety, drain, and the cache folder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ class Tiered(Group):
 
         `"node"`: it is in a tier of a node. `"partner"`: other nodes can rebuild it. `"home"`: it is in the
         container's store. `"stable"`: it survives a power cut. They are ordered: `"received"` < `"node"` <
-        `"partner"` < `"home"` < `"stable"`.
+        `"partner"` < `"home"` < `"stable"`. `"lost"`: the tiers of this node do not have it any more, and no other
+        node keeps it; `recover()` gives it up.
         """
         return self._container._handle.levels()
 
     def wait(self, step: SupportsIndex, level: str = "home", timeout: float | None = None) -> None:
         """Wait until a step is committed and has this level; `DeadlineError` after `timeout` seconds.
 
-        For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
+        `NotYetHome` at once if the step cannot get there, because the tiers of this node have lost a part of it; the
+        message says what to do. For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
         """
         self._container._handle.wait(step, level, timeout)
 

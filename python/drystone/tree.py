@@ -16,7 +16,7 @@ FEW = 60
 
 
 class Tree(str):
-    """Text that a prompt shows as it is, not in quotes."""
+    """Text that a prompt shows unquoted."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class Tree(str):
 
 
 def drawn(group: Group, title: str, depth: int | None, most: int = _MOST) -> str:
-    """The names below a group as text, as deep as asked, and `most` of them."""
+    """The names below a group as text, to the given depth, at most `most` of them."""
     if depth is not None and depth < 1:
         raise InvalidArgumentError(f"depth is {depth}; it must be at least 1")
     variables, groups = set(group.variables), list(group.groups)
@@ -34,7 +34,7 @@ def drawn(group: Group, title: str, depth: int | None, most: int = _MOST) -> str
         below.setdefault(path.rpartition("/")[0], []).append(path)
     lines = [title]
     left_out = 0
-    # A stack, not calls: paths may have hundreds of parts.
+    # An explicit stack instead of recursion: paths may have hundreds of parts.
     waiting = [(path, "", path == below[""][-1], 1) for path in reversed(below[""])]
     while waiting:
         path, indent, last, level = waiting.pop()
@@ -43,7 +43,7 @@ def drawn(group: Group, title: str, depth: int | None, most: int = _MOST) -> str
             left_out += 1
         else:
             name = path.rpartition("/")[2]
-            if not name.isprintable():  # A name must not steer a terminal.
+            if not name.isprintable():  # A name must not send control sequences to a terminal.
                 name = repr(name)[1:-1]
             what = f"  {_form(group, path)}" if path in variables else "/"
             lines.append(f"{indent}{'└── ' if last else '├── '}{name}{what}")
@@ -61,9 +61,9 @@ def _form(group: Group, path: str) -> str:
     try:
         variable = group.variables[path]
         reading = variable._reading()
-    except NotFoundError as error:  # It has been deleted meanwhile.
+    except NotFoundError as error:  # It has been deleted since.
         return f"({error})"
-    kind = shown_element(reading.element) if reading.strings else str(reading.element)
+    kind = shown_element(reading.element)
     dims = variable.dims or ()
     named = ("step", *dims) if reading.has_steps and dims else dims
     what = "local " if reading.local else ""

@@ -1,4 +1,4 @@
-"""An operation that fails removes what it created; existing data, and data of other writers, stay."""
+"""Undoes a failed operation: removes what it created; existing data, and data of other writers, stay."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from drystone.opening import open as open_container
 
 
 class Addition:
-    """Additions to a container by one call: variables and groups of some names, and perhaps the container itself."""
+    """Additions to a container by one call: variables and groups, and perhaps the container itself."""
 
     def __init__(self, container: Container, *, owned: bool = False) -> None:
-        """To a container that is open; an `owned` one is closed when the act ends."""
+        """Adds to an open container; an `owned` one is closed at the end."""
         self.container = container
         self._owned = owned
         self._new: list[str] = []
@@ -35,7 +35,7 @@ class Addition:
         *,
         into_existing: bool = False,
     ) -> Self:
-        """To the container at a path, created if there is none."""
+        """Adds to the container at a path, created if there is none."""
         if is_url(path):
             try:
                 return cls(open_container(path, "r+"), owned=True)
@@ -56,9 +56,10 @@ class Addition:
         storage_options: Mapping[str, object] | None = None,
         credentials: Callable[[], Mapping[str, object]] | None = None,
     ) -> Self:
-        """To a container that is created."""
+        """Creates a container and adds to it."""
         if is_url(path):
-            # What failed stays there, uncommitted: a folder of an object store may have belonged to another program before.
+            # After a failure the data stays there, uncommitted: another program may have used this folder of the
+            # object store before.
             far = create(
                 path,
                 durability,
@@ -67,14 +68,14 @@ class Addition:
                 credentials=credentials,
             )
             return cls(far, owned=True)
-        # These refuse what is for URLs.
+        # These refuse options that are for URLs only.
         store_options(local_path(path), storage_options)
         supplier(local_path(path), credentials)
         folder = Path(local_path(path))
         is_new = not folder.exists()
         made = cls(create(path, durability, overwrite=overwrite, into_existing=into_existing), owned=True)
         made._folder_is_new = is_new
-        # A folder that holds anything with the name of a container's part was refused, so all parts there are this container's.
+        # A folder with a file named like a container's part was refused, so all such parts belong to this container.
         made._made = made.container.path
         return made
 
@@ -87,27 +88,27 @@ class Addition:
             self._writers = self._others() if self._new else 0
 
     def _others(self) -> int:
-        """How many writers there are beside this handle's own."""
+        """The number of other writers besides this handle's own."""
         return len(self.container.describe().writers) - self.container._writer_count
 
     def finish(self) -> None:
-        """The act has succeeded."""
+        """The operation has succeeded."""
         if self._owned:
             self.container.close()
 
     def undo(self) -> None:
-        """The operation has failed, and its caller gets that error.
+        """The operation has failed; its caller gets that error.
 
-        What cannot be removed stays, without a message.
+        Items that cannot be removed stay, without a message.
         """
         container, only_own = self.container, False
         with suppress(DrystoneError):
             container.refresh()
-            # Other writers may have created the same names meanwhile, or put values to them.
+            # Other writers may have created the same names, or put values to them.
             only_own = self._others() <= self._writers
             for name in self._new if only_own else ():
                 container.refresh()
-                # Of groups those in which nothing is left.
+                # Only groups that are now empty.
                 if name in container.variables or (name in container.groups and not [*container[name]]):
                     container.delete(name)
             only_own = only_own and self._others() <= self._writers

@@ -1,8 +1,8 @@
-"""The one casting rule: how values are converted that are not arrays of exactly the stored type.
+"""The casting rule: converts values that are not arrays of exactly the stored type.
 
-`as_stored` applies it for every way to write (docs/guide/reading.md states it): an array is converted within its
-kind (NumPy's `same_kind`), a scalar or list by its value, and a value that would change by more than the last
-digits of a float is refused.
+`as_stored` applies it for every way to write (docs/guide/reading.md states it). An array is converted within its kind
+(NumPy's `same_kind`), a scalar or list by its value. A value that would change by more than the last digits of a float
+is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from drystone import records
 from drystone.enumerations import enum_names, numbered
 from drystone.errors import InvalidArgumentError
 from drystone.lists import as_lists, ragged_element
@@ -30,7 +31,7 @@ def named(given: Any, what: str) -> dict[str, Any] | None:
 
 
 def is_array(value: object) -> bool:
-    """Whether it is an array, which has a type of its own, and not a scalar or a list."""
+    """Whether it is an array, which has a type, and not a scalar or a list."""
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, np.generic | bytes | bytearray):
@@ -42,16 +43,16 @@ def is_array(value: object) -> bool:
 
 def is_masked(value: object) -> bool:
     """Whether it is a masked array that hides a cell."""
-    # Without an import of `numpy.ma` there are none, and importing it takes longer than writing a small array.
+    # Without an import of `numpy.ma` there are none; importing it takes longer than writing a small array.
     if type(value) is np.ndarray or "numpy.ma" not in sys.modules:
         return False
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:
-    """An array, of whatever library, as NumPy's: its own memory where that can be.
+    """An array of any library as a NumPy array, sharing its memory if possible.
 
-    Masked values would become visible.
+    Masked arrays are refused: their hidden values would become visible.
     """
     if is_masked(value):
         raise InvalidArgumentError("the array is masked: give array.filled(value)")
@@ -79,6 +80,8 @@ def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     if dtype.kind == "O":
         element = ragged_element(dtype)
         return as_texts(value, what) if element is None else as_lists(value, element, what)
+    if records.holds_objects(dtype):
+        return records.as_records(value, dtype, what)
     if dtype.metadata and (names := enum_names(dtype)) is not None:
         value = numbered(value, names, what)
         if is_array(value) and enum_names(as_array(value).dtype) not in (None, names):
@@ -92,7 +95,7 @@ def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
 
 
 def as_elements(value: Any, dtype: np.dtype[Any], what: str, *, whole: bool = False) -> npt.NDArray[Any]:
-    """The value as an array of `dtype`; an array as it is. `whole` refuses integers that a float type rounds."""
+    """The value as an array of `dtype`; an array unchanged. `whole` refuses integers that a float type rounds."""
     if dtype.kind in "mM":
         return _as_times(value, dtype, what)
     if dtype.metadata and (names := enum_names(dtype)) is not None:
@@ -139,11 +142,11 @@ def _as_times(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
 
 
 def _as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
-    """The array as one of `dtype`, of the same kind (NumPy's `same_kind`; records only where NumPy calls it safe)."""
+    """The array converted to `dtype` within its kind (NumPy's `same_kind`; records only if NumPy calls it safe)."""
     casting: Literal["same_kind", "safe"] = "same_kind" if dtype.names is None else "safe"
     cure = f'array.astype("{dtype}")' if dtype.names is None else "array.astype"
-    texts = (array.dtype.kind in "SU") != (dtype.kind in "SU")  # NumPy calls a number as a text safe.
-    counts = dtype.kind == "m" and array.dtype.kind != "m"  # of which unit, NumPy does not ask
+    texts = (array.dtype.kind in "SU") != (dtype.kind in "SU")  # NumPy calls casting a number to text safe.
+    counts = dtype.kind == "m" and array.dtype.kind != "m"  # NumPy ignores the unit
     if texts or counts or not np.can_cast(array.dtype, dtype, casting):
         raise InvalidArgumentError(
             f"{what} holds {dtype}, the array {array.dtype}, which is of another kind: convert it first ({cure})"
@@ -161,11 +164,11 @@ def _as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> n
 
 
 _DIGITS = {("f", 2): 11, ("V", 2): 8, ("f", 4): 24, ("c", 8): 24}
-"""Bits of the integers that a float type holds all of; 53 for the others."""
+"""Bits of the integers that a float type represents exactly; 53 for others."""
 
 
 def _rounded(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
-    """Which integers are no number of a float or complex type, and would be the nearest one instead."""
+    """Which integers a float or complex type cannot represent exactly."""
     bits = 8 * plain.dtype.itemsize - (plain.dtype.kind == "i")
     if (
         plain.dtype.kind not in "iu"
@@ -177,7 +180,7 @@ def _rounded(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bo
     with np.errstate(all="ignore"):
         nearest = plain.astype(dtype)
         back = (nearest.real if dtype.kind == "c" else nearest).astype("f8")
-        # The first float above the largest integer: what it becomes is another on each processor.
+        # The first float above the largest integer: its conversion differs between processors.
         beyond: npt.NDArray[np.bool_] = (back < float(limits.min)) | (back >= float(limits.max) + 1)
         other: npt.NDArray[np.bool_] = np.where(beyond, 0, back).astype(plain.dtype) != plain
         return beyond | other
@@ -202,7 +205,7 @@ def changed(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.boo
         else:
             differs = out != plain
         if plain.dtype.kind == "f" and kind in "iu":
-            # The first float above the largest integer: what it becomes is another on each processor.
+            # The first float above the largest integer: its conversion differs between processors.
             differs |= plain >= float(np.iinfo(dtype).max) + 1
     return differs
 
@@ -212,7 +215,7 @@ def _converted(plain: npt.NDArray[Any], value: Any, dtype: np.dtype[Any], whole:
         return plain.astype(dtype)
     match plain.dtype.kind, "f" if dtype.kind == "V" else dtype.kind:
         case ("f" | "O", "i" | "u"):
-            # Integers that no one integer type holds together have become something else.
+            # NumPy converts integers that no integer type can hold together to another type.
             numbers = np.asarray(value, object)
             if all(isinstance(number, int | np.integer) for number in numbers.flat):
                 return numbers.astype(dtype)
@@ -259,6 +262,8 @@ def fill_bytes(value: Any, dtype: np.dtype[Any], strings: bool) -> bytes | None:
         )
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
+    if records.holds_objects(dtype):
+        return records.fill_bytes(value, dtype)
     element = as_elements(value, dtype, "fill_value")
     if element.shape != ():
         raise InvalidArgumentError(f"fill_value is one value, not {_shown(value)}")

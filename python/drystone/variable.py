@@ -77,14 +77,15 @@ class Variable(expr.Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extent of each axis. With steps the first is the last committed step of the container + 1."""
+        """Extent of each axis. With steps, the first is the last committed step of the container + 1."""
         return self._reading().shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of its values.
 
-        It is `object` for strings of any length, whose values are `str`, and for lists of numbers.
+        It is `object` for strings of any length, whose values are `str`, and for lists of numbers, also as members of
+        records.
         """
         return self._reading().element
 
@@ -109,7 +110,7 @@ class Variable(expr.Operators):
 
     @property
     def derived(self) -> described.Derived | None:
-        """How it is computed from other variables; None if it holds values."""
+        """Its definition from other variables; None if it stores values."""
         found = self._reading().derived
         return None if found is None else described.Derived(*found[:3], dict(found[3]))
 
@@ -120,16 +121,15 @@ class Variable(expr.Operators):
 
     @property
     def chunk_shape(self) -> tuple[int, ...] | None:
-        """The shape into which blocks are cut, if it was given."""
+        """The declared shape into which blocks are cut, if any."""
         return self._reading().chunks
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The shape of the pieces to read it by, an extent per axis, as in h5py and zarr; None if it is unknown.
+        """A shape for reading it in pieces, an extent per axis, as in h5py and zarr; None if it is unknown.
 
-        That is `chunk_shape` if it was given, else the largest piece into which the blocks of the last step are
-        cut. The step axis is 1, and axes of a member are whole. Other steps may be cut in other ways: `blocks`
-        tells.
+        That is `chunk_shape` if it was declared, else the largest subchunk of the last step's blocks. The step axis is
+        1, and axes of a member are whole. Other steps may be cut differently: see `blocks`.
         """
         reading = self._reading()
         if reading.local:
@@ -141,7 +141,7 @@ class Variable(expr.Operators):
         return self._cut[1]
 
     def _cut_of_inputs(self, reading: ReadingHandle) -> tuple[int, ...] | None:
-        """How an input of the same shape is cut, of a variable that is derived."""
+        """The chunk shape of an input with the same shape, for a derived variable."""
         if reading.derived is None:
             return None
         for path in dict(reading.derived[3]).values():
@@ -160,7 +160,10 @@ class Variable(expr.Operators):
             element = ragged_element(reading.element)
             return "" if element is None else np.empty(0, element)
         whole = self._container._handle.reading(self._path, None) if self._member else reading
-        value = np.frombuffer(whole.fill or bytes(whole.item), whole.element)[0]
+        if whole.objects:
+            value = whole.record_fill()
+        else:
+            value = np.frombuffer(whole.fill or bytes(whole.item), whole.element)[0]
         return selection.member_of(value, self._member) if self._member else value
 
     @property
@@ -175,7 +178,7 @@ class Variable(expr.Operators):
 
     @property
     def local(self) -> bool:
-        """Whether each writer has a value of its own, of any shape."""
+        """Whether each writer has a separate value, of any shape."""
         return self._reading().local
 
     @property
@@ -213,7 +216,7 @@ class Variable(expr.Operators):
             raise self._with_what_waits(error) from None
 
     def _with_what_waits(self, error: OutOfRangeError) -> OutOfRangeError:
-        """The error, with the steps that a commit would make visible."""
+        """The error, extended by the steps that a commit would make visible."""
         with suppress(DrystoneError):
             found = self._container.describe()
             if found.waiting:
@@ -266,14 +269,14 @@ class Variable(expr.Operators):
     ) -> Variable:
         """The same variable with reduced precision, for every way of reading it.
 
-        If its transform supports this (`aplod`, `multilevel`), reads take fewer bytes; otherwise all stored bytes
-        are read. Fewer bytes are faster where the storage is the slow part; on a local disk they often are not.
+        If its transform supports this (`aplod`, `multilevel`), reads take fewer bytes; otherwise all stored bytes are
+        read. Fewer bytes are faster if the storage is the bottleneck; on a local disk they often are not.
 
-        Reading raises `InvalidArgumentError` if a lossy transform is less exact than `max_error`, or if its
-        error is unknown.
+        Reading raises `InvalidArgumentError` if a lossy transform is less exact than `max_error`, or if its error is
+        unknown.
 
         Args:
-            max_error: The largest error of a finite value, against the written one.
+            max_error: The largest error of a finite value, compared with the written one.
             relative: `max_error` is a fraction of the magnitude of each value.
             precision: Instead of an error, the number of components to read, from 1.
 
@@ -328,20 +331,20 @@ class Variable(expr.Operators):
         return (values, ErrorBound(*bound)) if return_bound else values
 
     def value_range(self, low: Any, high: Any, step: SupportsIndex | None = None) -> Found:
-        """The cells of a step whose values lie between two values, both included.
+        """The cells of a step whose values lie between two values, inclusive.
 
         A variable with the transform `alacrity` is searched by its index, which reads only the matching bins. For
-        other transforms the subchunks are read whose extremes overlap the range. NaN is in no range, and unwritten
+        other transforms, subchunks are read if their extremes overlap the range. NaN is in no range, and unwritten
         cells are not found, whatever the fill value.
 
         Args:
-            low: The least value.
-            high: The greatest value.
+            low: The smallest value.
+            high: The largest value.
             step: The output time; left out for variables without steps.
 
         """
         reading = self._reading()
-        if reading.element.kind in "mM":  # which are stored as the integers that they are
+        if reading.element.kind in "mM":  # times and named values are stored as integers
             ends = (as_elements(end, reading.element, f'"{self._path}"') for end in (low, high))
             low, high = (int(end.view(np.int64)) for end in ends)
         coords, values, read_bytes, requests = reading.value_range(step, low, high)
@@ -351,7 +354,7 @@ class Variable(expr.Operators):
         return Found(cells, found, read_bytes, requests)
 
     def blocks(self, step: SupportsIndex | None = None) -> list[Block]:
-        """The blocks as they were written, oldest first: of one step, or (`step=None`) of all."""
+        """The blocks as written, oldest first: of one step, or (`step=None`) of all."""
         reading = self._reading()
         steps: Sequence[SupportsIndex | None]
         steps = reading.steps() if step is None and reading.has_steps else [step]
@@ -368,20 +371,20 @@ class Variable(expr.Operators):
     def published_statistics(self, step: SupportsIndex | None = None) -> PublishedStatistics | None:
         """Statistics of a step (None: of a variable without steps) when it was published. Reads no value.
 
-        They come from the statistics beside the published shards, so they cover the cells that were visible then.
-        For records, use a member. None if this snapshot has no published replica, if it was replaced or changed its
-        form since, or if chunks hold several steps.
+        They are stored beside the published shards, and cover the cells that were visible then. For records, use a
+        member. None if this snapshot has no published replica, if the replica was replaced or changed its format
+        since, or if chunks hold several steps.
         """
         found = self._reading().published_statistics(step)
         return None if found is None else PublishedStatistics(*found)
 
     def read_block(self, step: SupportsIndex | None, number: SupportsIndex) -> Any:
-        """One block of a step (None: of a variable without steps) as it was written, whatever overlaps it."""
+        """One block of a step (None: of a variable without steps) as written, even where others overlap it."""
         (value,) = self._reading().read_blocks(step, number)
         return value
 
     def read_blocks(self, step: SupportsIndex | None = None) -> list[Any]:
-        """Every block of a step as it was written; for a local variable, the value of each writer."""
+        """Every block of a step as written; for a local variable, the value of each writer."""
         return self._reading().read_blocks(step, None)
 
     def read_points(
@@ -423,7 +426,7 @@ class Variable(expr.Operators):
     def _reading_to(
         self, max_error: float | None, relative: bool, precision: SupportsIndex | None
     ) -> ReadingHandle:
-        """How it is read, as exactly as asked."""
+        """The reading with the requested precision."""
         reading = self._reading()
         if max_error is None and not relative and precision is None:
             return reading
@@ -442,7 +445,7 @@ class Variable(expr.Operators):
     def explain(self) -> IndexPlans:
         """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it.
 
-        `T.explain.measured[key]` also reads, and has the measured time beside the predicted one.
+        `T.explain.measured[key]` also reads, and adds the measured time to the predicted one.
         """
         return IndexPlans(self)
 
@@ -453,10 +456,7 @@ class Variable(expr.Operators):
 
     @property
     def vindex(self) -> Indexer:
-        """`T.vindex[[3, 1], :, [0, 7]]`: arrays are combined to cells, as in NumPy.
-
-        Their axes come first in the result.
-        """
+        """`T.vindex[[3, 1], :, [0, 7]]`: arrays are combined to cells, as in NumPy; their axes come first."""
         return Indexer(self, Rule.VECTOR)
 
     @property
@@ -469,9 +469,9 @@ class Variable(expr.Operators):
     ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
         """Read a selection piece by piece, in bounded memory.
 
-        Yields pairs (place, piece) in row-major order: `T[selection][place]` equals `piece`, so
-        `out[place] = piece` puts it together. Pieces follow the lines along which blocks are cut, so that little is
-        read twice. While one is used, the next is read.
+        Yields pairs (place, piece) in row-major order: `T[selection][place]` equals `piece`, so `out[place] = piece`
+        assembles the selection. Pieces follow chunk boundaries, so that little is read twice. The next piece is read
+        while one is used.
 
         Args:
             selection: Integers, slices, `...` and `None`, as in indexing.
@@ -487,18 +487,18 @@ class Variable(expr.Operators):
         steps: SupportsIndex | Sequence[SupportsIndex] | None = None,
         edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
     ) -> Iterator[tuple[tuple[int | slice, ...], npt.NDArray[Any]]]:
-        """Read all of it tile by tile, each with the cells around it, in bounded memory.
+        """Read all of it tile by tile, each with a halo of neighbouring cells, in bounded memory.
 
-        Gives pairs (place, array) in row-major order, step by step. `place` are the cells of the tile, so that
-        `out[place]` has its shape without the halo; the array has the halo, and no step axis. Neighbours are read
-        whoever wrote them. While one tile is used, the next is read.
+        Yields pairs (place, array) in row-major order, step by step. `place` selects the cells of the tile:
+        `out[place]` has its shape without the halo. The array includes the halo, and has no step axis. Neighbours are
+        read whichever process wrote them. The next tile is read while one is used.
 
         Args:
             shape: Extents of a tile, without the step axis; the last ones are smaller. By default whole rows of 8 MiB.
             halo: Cells on each side, one number or one per dimension.
-            steps: Which steps; all if left out.
+            steps: The steps; by default all.
             edge: What lies beyond the edge of the domain: `"one_sided"` the cell at the edge again, `"fill"` the
-                fill value, `"periodic"` the cells at the other end, `"nan"` NaN.
+                fill value, `"periodic"` the cells at the opposite end, `"nan"` NaN.
 
         """
         return tiles.tiles(self, shape, halo, steps, edge)
@@ -517,23 +517,23 @@ class Variable(expr.Operators):
     ) -> Any:
         """The result of a function, tile by tile, as an array of the variable's shape.
 
-        The function gets an array with the halo and gives one without, or one of the same shape, of which the halo
-        is cut off. One in Python is called in one thread, a compiled one that is thread safe in several. Its errors
-        pass on with the tile's box; so do those of a wrong shape or dtype (`InvalidArgumentError`) and of the
-        deadline (`DeadlineError`). See docs/guide/derived.md.
+        The function gets an array with the halo, and returns one without it, or one of the same shape, whose halo is
+        cut off. A Python function is called in one thread, a compiled one that is thread-safe in several. Its errors
+        are raised with the tile's box. A result of a wrong shape or dtype raises `InvalidArgumentError`, an expired
+        deadline `DeadlineError`. See docs/guide/derived.md.
 
         Args:
-            function: Takes an array of one step's cells and gives one; or a compiled one: `drystone.function(...)`,
-                or a capsule.
+            function: Takes an array of one step's cells and returns one; or a compiled function:
+                `drystone.function(...)`, or a capsule.
             halo: Cells on each side that it needs, one number or one per dimension. A compiled function declares
                 its own.
-            dtype: Of the result; by default that of the first tile's.
-            out: What takes the result, by `out[place] = array`: an array, a memory map, another variable. By
+            dtype: The dtype of the result; by default that of the first tile's result.
+            out: The target of the results, by `out[place] = array`: an array, a memory map, another variable. By
                 default a new array.
             shape: Extents of a tile, as in `tiles`.
             edge: What lies beyond the edge of the domain, as in `tiles`.
-            deadline: Seconds that the function may take for one tile.
-            lazy: Give a Dask array instead, with one task per tile. Without `dtype` the result has the variable's.
+            deadline: Time limit for one tile, in seconds.
+            lazy: Return a Dask array instead, with one task per tile. Without `dtype`, the result has the variable's.
 
         """
         return applying.apply(self, function, halo, dtype, out, shape, edge, deadline, lazy)
@@ -547,8 +547,8 @@ class Variable(expr.Operators):
     ) -> Region:
         """A box of one step (or of a variable without steps) with memory for its values, to be locked and released.
 
-        `mode` says whether it is read, written or both. The box is the whole array where `offset` and `count` are
-        left out. See docs/guide/regions.md.
+        `mode` selects reading, writing or both. Without `offset` and `count` the box is the whole array. See
+        docs/guide/regions.md.
         """
         return region(self, step, offset, count, mode)
 
@@ -563,7 +563,7 @@ class Variable(expr.Operators):
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
         """Set the extents, without the step axis.
 
-        Cells that are cut away and grown back read as the fill value.
+        Cells that are cut off, and later added again, read as the fill value.
         """
         self._container._settle_before_change()
         self._container._handle.resize(self._path, shape)
@@ -585,13 +585,13 @@ class Variable(expr.Operators):
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
-        """Its values, read into memory of their own: `torch.from_dlpack(T)`."""
+        """Its values, read into a new array: `torch.from_dlpack(T)`."""
         if copy is False:
             raise BufferError("a variable cannot become a tensor without a copy")
         return np.asarray(self).__dlpack__(**how)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # the processor's memory
+        return (1, 0)  # the CPU's memory
 
     def _expression(self) -> expr.Expression:
         return expr.of(self)
@@ -605,7 +605,7 @@ class Variable(expr.Operators):
     def _makes_condition(self, other: object) -> bool:
         """Whether `==` with it is a condition.
 
-        NumPy's scalars compare by themselves, texts where values have names or are times.
+        NumPy's scalars define the comparison themselves. Texts make a condition if values have names or are times.
         """
         if isinstance(other, int | float | expr.Expression):
             return not isinstance(other, np.generic)
@@ -617,7 +617,7 @@ class Variable(expr.Operators):
         return type(self), (self._container, self._path, self._member, self._precision)
 
     def _at(self, snapshot: int) -> Self:
-        """The same at a snapshot."""
+        """The same variable at a snapshot."""
         if int(self._container.snapshot) == snapshot:
             return self
         return type(self)(self._container.at(snapshot), self._path, self._member, self._precision)
@@ -635,13 +635,13 @@ class Variable(expr.Operators):
             reading = self._reading()
         except (NotFoundError, InvalidArgumentError) as error:
             return f"<drystone variable {name}: {error}>"
-        kind = shown_element(reading.element) if reading.strings else str(reading.element)
+        kind = shown_element(reading.element)
         what = "local, " if reading.local else ""
         steps = ", steps" if reading.has_steps else ""
         return f"<drystone variable {name}: {what}{kind} {reading.shape}{steps}{self._exactness()}>"
 
     def _exactness(self) -> str:
-        """How `within` made it be read, in words."""
+        """The precision that `within` set, in words."""
         match self._precision:
             case (None, False, None) | None:
                 return ""
@@ -652,7 +652,7 @@ class Variable(expr.Operators):
 
 
 def _largest_cut(reading: ReadingHandle) -> tuple[int, ...] | None:
-    """The largest shape into which blocks of the last step are cut; None if there is no block or no dimension."""
+    """The largest subchunk shape of the last step's blocks; None if there is no block or no dimension."""
     last = reading.steps()[-1:] if reading.has_steps else [None]
     cuts = (tuple(block["chunks"]) for step in last for block in reading.blocks(step))
     return max(cuts, key=math.prod, default=None) or None

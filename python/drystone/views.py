@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def read(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> Any:
-    """Read what is wanted, into `out` if it is given."""
+    """Read the selection, into `out` if it is given."""
     return read_bounded(reading, wanted, out)[0]
 
 
 def read_bounded(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> tuple[Any, ErrorBound]:
-    """The same, with the error that holds for the values."""
+    """The same, with the error bound of the values."""
     outer, inner = _split(reading, wanted.legs)
     bound = ErrorBound(0.0, 0.0)
 
@@ -45,8 +45,8 @@ def read_bounded(reading: ReadingHandle, wanted: Wanted, out: Any = None) -> tup
 
 
 def in_memory(out: Any) -> npt.NDArray[Any] | None:
-    """The memory of an array of another library, by way of DLPack; None if it has none that the processor reaches."""
-    if hasattr(out, "_reading"):  # A variable gives a copy of what it holds.
+    """The memory of another library's array, through DLPack; None if it has none that the CPU can access."""
+    if hasattr(out, "_reading"):  # A variable would return a copy of its values.
         return None
     try:
         return np.from_dlpack(out)
@@ -55,7 +55,7 @@ def in_memory(out: Any) -> npt.NDArray[Any] | None:
 
 
 def check_apart(out: npt.NDArray[Any]) -> None:
-    """An InvalidArgumentError if two elements share memory: the later would be written over the earlier."""
+    """Raise InvalidArgumentError if two elements share memory: one would overwrite the other."""
     if out.flags.c_contiguous or out.flags.f_contiguous or out.size < 2:
         return
     reach, nested = out.itemsize, True
@@ -63,9 +63,9 @@ def check_apart(out: npt.NDArray[Any]) -> None:
         if count > 1:
             nested = nested and stride >= reach
             reach += stride * (count - 1)
-    if nested:  # each axis steps over all of those inside it
+    if nested:  # each axis steps over all inner axes
         return
-    apart = out.nbytes <= reach  # else there are more elements than the memory holds
+    apart = out.nbytes <= reach  # otherwise there are more elements than memory
     if apart:
         places = np.zeros((), np.int64)
         for stride, count in zip(out.strides, out.shape, strict=True):
@@ -88,9 +88,9 @@ def _handed(leg: Leg) -> tuple[Any, ...]:
 
 
 def _split(reading: ReadingHandle, legs: Sequence[Leg]) -> tuple[list[Leg], list[Leg]]:
-    """The legs along axes of the variable, and those with axes of a member.
+    """The legs along axes of the variable, and those that include axes of a member.
 
-    A member of a record adds axes; a leg may take only these, or others too.
+    A member of a record adds axes; a leg may select from these only, or also from others.
     """
     ndim = len(reading.shape) - len(reading.inner)
     outer: list[Leg] = []
@@ -150,7 +150,7 @@ def _check_out(reading: ReadingHandle, wanted: Wanted, out: Any) -> None:
 
 
 def _take_inner(values: npt.NDArray[Any], legs: Sequence[Leg], ndim: int) -> npt.NDArray[Any]:
-    """From an array of the outer legs' axes and whole members, the array of all legs."""
+    """From an array of the outer legs' axes with whole members, make the array of all legs."""
 
     def shaped(cells: npt.NDArray[np.int64], place: int) -> npt.NDArray[np.int64]:
         return cells.reshape([-1 if place == p else 1 for p in range(len(legs))])
@@ -183,7 +183,7 @@ class Indexer:
         assigning.assign(v._container, v._path, v._member, key, value, self._rule)
 
     def read(self, key: Any, out: Any = None) -> Any:
-        """The same as indexing; `out`, of the shape and dtype of the result, is filled and returned."""
+        """The same as indexing; `out`, with the shape and dtype of the result, is filled and returned."""
         reading = self._variable._reading()
         return read(reading, selection.select(key, reading.shape, self._rule), out)
 
@@ -203,7 +203,7 @@ class IndexPlans:
 
     @property
     def measured(self) -> IndexPlans:
-        """`T.explain.measured[key]` also reads, once, and has what that took beside the prediction."""
+        """`T.explain.measured[key]` also reads, once, and adds the measured time to the prediction."""
         return IndexPlans(self._variable, self._rule, measure=True)
 
     def __getitem__(self, key: Any) -> Plan:
@@ -231,11 +231,10 @@ class Lazy:
 
 
 class View:
-    """A selection that was planned once, and can be read any number of times, from several threads.
+    """A selection that was planned once, and can be read repeatedly, from several threads.
 
-    It stays with the snapshot on which it was made, whatever is committed later. A selection whose plan is
-    too large to be kept
-    (more than some 20,000 blocks, or 4,096 steps or listed cells) is planned again at each read.
+    It stays at the snapshot at which it was made, whatever is committed later. A selection whose plan is too large to
+    be kept (more than some 20,000 blocks, or 4,096 steps or listed cells) is planned again at each read.
     """
 
     def __init__(self, variable: Variable, reading: ReadingHandle, wanted: Wanted) -> None:
@@ -276,7 +275,7 @@ class View:
         return self.size * self.dtype.itemsize
 
     def read(self, out: Any = None) -> Any:
-        """Read it; `out`, of its shape and dtype, is filled and returned."""
+        """Read it; `out`, with its shape and dtype, is filled and returned."""
         return _finish(self._reading, self._wanted, self._outer, self._inner, self._planned.read, out)
 
     @property
@@ -303,7 +302,7 @@ class View:
 
 
 def _planned_again(variable: Variable, snapshot: int, wanted: Wanted) -> View:
-    """The view of a pickle, on the snapshot on which it was made."""
+    """The view of a pickle, at the snapshot at which it was made."""
     then = variable._at(snapshot)
     return View(then, then._reading(), wanted)
 
@@ -311,11 +310,11 @@ def _planned_again(variable: Variable, snapshot: int, wanted: Wanted) -> View:
 Place = tuple[slice, ...]
 
 LEAST = 8 << 20
-"""Bytes worth a call of a library that writes them to a file."""
+"""Efficient size in bytes of one call of a library that writes to a file."""
 
 
 def pieces(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
-    """The pieces of a selection of slices and integers, each read while the one before is used."""
+    """The pieces of a selection of slices and integers; each is read while the one before is used."""
     found = _Pieces(reading, key, max_bytes)
     found.announce()
     return _ahead(found.read, len(found))
@@ -324,7 +323,7 @@ def pieces(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[P
 def boxed(reading: ReadingHandle, key: Any, what: str) -> list[tuple[int, int, int]]:
     """The box of a key of slices and integers, (start, step, count) per axis of the variable.
 
-    `what` names who takes only those.
+    `what` names the caller in errors about other keys.
     """
     wanted = selection.select(key, reading.shape)
     runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
@@ -343,14 +342,13 @@ def in_rows(
     least: int = LEAST,
     at_once: bool = False,
 ) -> None:
-    """Hand the pieces over for a file that holds the selection row by row, in any order, from two threads.
+    """Pass the pieces of a selection to `write`, in any order, from two threads, for a file in row-major order.
 
-    One after another, or `at_once`.
+    With `at_once` the threads may call `write` concurrently, else one after another.
 
-    A piece has `least` bytes where parts of blocks can be read alone, or more if they are then read faster. Each
-    thread reads to a buffer of its own and writes from there, so that one reads while the other writes: what one
-    thread read and another wrote would go from one processor's caches to the other's. A piece is over when `write`
-    returns.
+    A piece has `least` bytes if blocks can be read in parts, or more if that is faster. Each thread reads into its own
+    buffer and writes from it, while the other does the same: data read by one thread and written by the other would
+    move between the caches of two processors. A piece is finished when `write` returns.
     """
     pieces = _Pieces(reading, key, max_bytes, in_rows=least)
     numbers: Iterator[int] = itertools.count()
@@ -392,7 +390,7 @@ class _Pieces:
         self._wanted = wanted = selection.select(key, reading.shape)
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
         is_basic = len(runs) == len(wanted.legs) and len(wanted.kept) == len(wanted.shape)
-        if not is_basic:  # True and False bring an axis without a leg
+        if not is_basic:  # True and False add an axis without a leg
             raise InvalidArgumentError(
                 "pieces takes integers, slices, '...' and None: index the pieces with lists, or read them with oindex"
             )
@@ -408,7 +406,7 @@ class _Pieces:
         return len(self._tiles)
 
     def announce(self) -> None:
-        """Say that all are going to be read in order: a far store is asked for them ahead."""
+        """Announce that all pieces will be read in order, so that a far store can prefetch them."""
         self._reading.announce(self._tiles)
 
     def _of(self, number: int) -> tuple[Place, Wanted] | None:
@@ -427,17 +425,17 @@ class _Pieces:
         return place, Wanted(legs, shape)
 
     def read(self, number: int) -> tuple[Place, npt.NDArray[Any]] | None:
-        """A piece with its place; None if there are not as many."""
+        """A piece with its place; None behind the last."""
         found = self._of(number)
         return None if found is None else (found[0], read(self._reading, found[1]))
 
     def reader(self) -> Callable[[int], tuple[Place, npt.NDArray[Any]] | None]:
-        """`read` to one buffer.
+        """`read` into a reused buffer.
 
-        It begins as zeros, since bytes between the members of records are not read.
+        It starts as zeros, since bytes between the members of records are not read.
         """
         dtype = self._reading.element
-        if self._reading.strings or not dtype.itemsize:
+        if dtype.hasobject or not dtype.itemsize:
             return self.read
         buffer = np.zeros(0, np.uint8)
 
@@ -461,7 +459,7 @@ def _ahead(
     read: Callable[[int], tuple[Place, npt.NDArray[Any]] | None],
     count: int,
 ) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
-    """Reads by number, each while the one before is used; a single read needs no thread."""
+    """Reads by index, each while the one before is used; a single read needs no thread."""
     if count < 2:
         if (found := read(0)) is not None:
             yield found

@@ -1,4 +1,4 @@
-"""A file or folder that a command writes: it is there whole, or not at all."""
+"""A file or folder that a command writes: it appears completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from drystone.errors import DrystoneError, InvalidArgumentError, IoError, NotFou
 
 @contextmanager
 def appearing_folder(path: Path) -> Iterator[Path]:
-    """As `appearing`, for a folder.
+    """Like `appearing`, for a folder.
 
-    One that is there is put aside first, and removed when the new one is in its place.
+    An existing folder is renamed first, and removed when the new one is in its place.
     """
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
@@ -44,10 +44,10 @@ def appearing_folder(path: Path) -> Iterator[Path]:
 def appearing(path: Path) -> Iterator[Path]:
     """The name to write to.
 
-    The file gets its own name, in place of what was there, when the block ends without an error.
+    When the block ends without an error, the file is renamed to its own name and replaces an earlier one.
 
-    A name without a folder to hold it is a NotFoundError before anything is written, that of a folder
-    an InvalidArgumentError. A refusal by the operating system is an IoError that names the file.
+    A missing parent folder raises NotFoundError before anything is written, the name of a folder InvalidArgumentError.
+    A refusal by the operating system raises an IoError that names the file.
     """
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
@@ -62,14 +62,14 @@ def appearing(path: Path) -> Iterator[Path]:
             raise
         raise unwritable(path, error) from None
     finally:
-        with suppress(OSError):  # where nothing can be written there is nothing to remove
+        with suppress(OSError):  # if nothing could be written, there is nothing to remove
             part.unlink()
 
 
 def unwritable(path: Path, error: OSError | RuntimeError) -> IoError:
-    """Why writing failed.
+    """The error of a failed write.
 
-    HDF5's message has addresses and offsets, netCDF's says nothing about a full disk.
+    HDF5's message has addresses and offsets; netCDF's does not mention a full disk.
     """
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC or f"errno = {errno.ENOSPC}," in str(error):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
-from drystone import values
+from drystone import records, values
 from drystone.errors import InvalidArgumentError, UnsupportedError
 from drystone.events import emit
 from drystone.group import check_name
@@ -33,17 +33,19 @@ class Writer:
     def __init__(self, container: Container, handle: WriterHandle) -> None:
         self._container = container
         self._handle = handle
+        # Whether it writes assigned values.
+        self._is_assigned = False
 
     def step(
         self, number: SupportsIndex | None = None, *, replace: bool = False, level: str | None = None
     ) -> Step:
-        """An output time: `with w.step():` is the next one, `with w.step(t):` step `t`, which may leave a gap.
+        """An output time: `with w.step():` is the next one, `with w.step(t):` is step `t`, which may leave a gap.
 
-        Inside, `put` writes blocks; on leaving, the step is closed, and visible with the next commit (with
-        `nranks=1` at once). An exception inside discards the step. Writing a step again overwrites the cells
-        written; with `replace` it hides all that the step held before. `level` says how safe the step is when it is
-        left: `"received"`, `"node"`, `"partner"`, `"home"` or `"stable"`; by default what the container's
-        durability promises.
+        Inside, `put` writes blocks. At the end, the step is closed, and becomes visible with the next commit (with
+        `nranks=1` at once). An exception inside discards the step. Writing a step again overwrites the written cells;
+        `replace` hides all earlier content of the step. `level` is the level of safety that the step has at the end:
+        `"received"`, `"node"`, `"partner"`, `"home"` or `"stable"`; by default the one that the container's durability
+        promises.
         """
         return Step(self, number, replace, level)
 
@@ -56,13 +58,11 @@ class Writer:
     ) -> None:
         """Write a block of a variable, or of one member of a record (`field`), with its first cell at `offset`.
 
-        `name` is the variable's path, or the variable itself (`c["T"]`, or a member as `c["P"]["x"]`), which must be of
-        the writer's container.
-        Takes an array in any memory layout, a scalar, a list or a text. Values of another dtype are converted
-        by the casting rule (docs/guide/reading.md): within its kind, and only if no value changes by more
-        than the last digits of a float.
-        `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
-        again when this returns.
+        `name` is the variable's path, or the variable itself (`c["T"]`, or a member as `c["P"]["x"]`), which must
+        belong to the writer's container. `array` may have any memory layout, or be a scalar, a list or a text. Values
+        of another dtype are converted by the casting rule (docs/guide/reading.md): within its kind, and only if no
+        value changes by more than the last digits of a float. `offset` has an entry per dimension, without the step
+        axis, and is zero by default. The array may be changed again when this returns.
         """
         if isinstance(name, Variable):
             name, field = self._place(name, field)
@@ -73,13 +73,20 @@ class Writer:
         own = isinstance(array, np.ndarray) and array.dtype.kind not in "OTU"
         if own and self._handle.put(name, array, offset, field):
             return
-        dtype, strings, _ = self._handle.target(name, field)
+        dtype, strings, inner = self._handle.target(name, field)
         what = f'"{name}"' if field is None else f'"{name}" member "{field}"'
         stored = values.as_stored(array, dtype, what)
-        if strings:
+        if records.holds_objects(dtype):
+            if stored.shape[stored.ndim - len(inner) :] != tuple(inner):
+                raise InvalidArgumentError(
+                    f"{what} has shape {tuple(inner)} in each element; the array has shape {stored.shape}"
+                )
+            fixed, values_of = records.split(stored, dtype, inner)
+            self._handle.put_records(name, fixed, values_of, offset, field)
+        elif strings:
             element = ragged_element(dtype)
             blobs = stored.ravel().tolist() if element is None else as_bytes(stored, element)
-            self._handle.put_strings(name, stored.shape, blobs, offset)
+            self._handle.put_strings(name, stored.shape, blobs, offset, field)
         elif not self._handle.put(name, stored, offset, field):
             raise InvalidArgumentError(f"{what} holds {dtype}, the array {stored.dtype}: convert it first")
 
@@ -102,20 +109,20 @@ class Writer:
     def choices(self) -> dict[str, TransformChoice]:
         """The codecs that `transform="auto"` chose for the variables put so far.
 
-        They are listed by name (`P.x` for a member of a record).
-
-        Each prints as a table of the chains that were tried: ratio and speed on the samples, and a star at
-        the chosen one.
+        They are listed by name (`P.x` for a member of a record). Each prints as a table of the chains that were tried:
+        ratio and speed on the samples, and a star at the chosen one.
         """
         return {name: TransformChoice(chain, report) for name, chain, report in self._handle.choices()}
 
     def flush(self) -> None:
-        """Hand blocks to the operating system. Only the end of a step and a commit make them visible."""
+        """Pass blocks to the operating system. Only the end of a step and a commit make them visible."""
         self._handle.flush()
 
     def close(self) -> None:
         """Close the log; values put without a step are committed. Closing again does nothing."""
         was_open = not self._handle.closed
+        if was_open:
+            self._container._commit_earlier(assigned=not self._is_assigned)
         self._handle.close()
         if was_open and self._container._consistency in ("session", "strong") and not self._container.closed:
             self._container.commit()
@@ -156,7 +163,7 @@ class Writer:
 
 
 class Step:
-    """An output time of a writer, for `with`; it gives the number of the step."""
+    """An output time of a writer, for `with`; returns the number of the step."""
 
     def __init__(
         self, writer: Writer, number: SupportsIndex | None, replace: bool, level: str | None = None
@@ -179,12 +186,14 @@ class Step:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._writer._handle.end_step(self._level)
             container = self._writer._container
+            container._commit_earlier(assigned=not self._writer._is_assigned)
+            self._writer._handle.end_step(self._level)
             emit("step", container.path, self._time, step=self._begun, writer=self._writer._handle.id)
             if self._writer.run is not None:
                 container._reached = max(container._reached, self._begun)
-            if container._consistency == "strong":
+            # Assigned values are committed when all of their steps are closed.
+            if container._consistency == "strong" and not self._writer._is_assigned:
                 container.commit()
             container._warn()
         else:

@@ -1,11 +1,11 @@
-"""Which cells of an array hold values: disjoint boxes, found from the blocks and checked against the plan of a read.
+"""The written cells of an array: disjoint boxes, found from the blocks and checked against the plan of a read.
 
-Blocks overlap, lie apart, and may reach beyond a boundary to which the variable was shrunk once. A plan counts the
-bytes that blocks hold of a box, each cell once, so it is the truth; the blocks tell where to look.
+Blocks overlap, lie apart, and may extend beyond a boundary to which the variable was once shrunk. A plan counts the
+bytes that blocks contain of a box, each cell once, so it is authoritative; the blocks tell where to look.
 
 Invariants
-- the boxes of all parts together are exactly the cells that read as something written;
-- no two boxes share a cell; no part has more cells than asked for.
+- the boxes of all parts together are exactly the cells that read as written;
+- no two boxes share a cell; no part has more cells than requested.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""From the first cell to behind the last."""
+"""A half-open box: the first cell, and the one behind the last."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A box that is read at once, and the boxes in it that hold values."""
+    """A box that is read at once, and the written boxes in it."""
 
     box: Box
     written: tuple[Box, ...]
@@ -35,7 +35,7 @@ def parts(
 ) -> Iterator[Part]:
     """The written cells of an array, in parts of at most `most` cells.
 
-    `unit` is the shape of the pieces that parts should consist of, `count` says how many cells of a box hold values.
+    Parts consist of pieces with the shape `unit`; `count` returns the number of written cells of a box.
     """
     if not blocks:
         return
@@ -68,7 +68,7 @@ def halves(box: Box) -> tuple[Box, Box]:
 
 
 def _cut(box: Box, starts: npt.NDArray[np.int64], unit: Sequence[int]) -> tuple[int, int]:
-    """The axis along which a box is cut in two, and where: at a block near the middle, or between units."""
+    """The axis and the position at which a box is split: at a block boundary near the middle, or between units."""
     low, high = box
     extents = [b - a for a, b in zip(low, high, strict=True)]
     long = [d for d, n in enumerate(extents) if n > max(1, unit[d])]
@@ -96,7 +96,7 @@ def _part(
             mask[tuple(map(slice, start.tolist(), end.tolist()))] = True
         expected = int(mask.sum())
     found = count(box)
-    if found != expected:  # The array was shrunk and has grown again.
+    if found != expected:  # The array was shrunk and grown again.
         mask = np.zeros([b - a for a, b in zip(low, high, strict=True)], bool)
         _fill(mask, box, low, found, count)
         expected = found
@@ -109,7 +109,7 @@ def _part(
 def _fill(
     mask: npt.NDArray[np.bool_], box: Box, origin: tuple[int, ...], found: int, count: Callable[[Box], int]
 ) -> None:
-    """Sets the cells of a box that hold values, of which there are `found`."""
+    """Store the written boxes of a box with `found` written cells."""
     if not found:
         return
     if found == _cells(box):
@@ -122,7 +122,7 @@ def _fill(
 
 
 def rectangles(mask: npt.NDArray[np.bool_]) -> Iterator[Box]:
-    """Disjoint boxes that are together the true cells of a mask: few where equal rows follow each other."""
+    """Disjoint boxes that together are the true cells of a mask; few if consecutive rows are equal."""
     if mask.ndim == 0:
         if mask:
             yield (), ()

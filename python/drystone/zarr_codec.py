@@ -4,7 +4,7 @@ The package registers it with zarr-python (entry point `zarr.codecs`), under the
 
     zarr.create_array(..., serializer=DrystoneCodec("lorenzo,shuffle,zstd:1"), compressors=None)
 
-Codecs that only Drystone has are also there by themselves, under names of their own:
+Codecs that only Drystone has are also available separately, under their own names:
 
     zarr.create_array(..., serializer=Isobar(level=3), compressors=None)        # {"name": "drystone.isobar", ...}
 """
@@ -52,7 +52,7 @@ class DrystoneCodec(ArrayBytesCodec):
         return {"name": "drystone", "configuration": {"transform": self.transform}}
 
     def compute_encoded_size(self, input_byte_length: int, _chunk_spec: ArraySpec) -> int:
-        """Not known before it is encoded."""
+        """Unknown before encoding."""
         raise NotImplementedError
 
     def _native(self, spec: ArraySpec) -> np.dtype[Any]:
@@ -81,7 +81,7 @@ class DrystoneCodec(ArrayBytesCodec):
 
 
 class OneCodec(DrystoneCodec):
-    """A codec by itself, with its parameters by name (docs/format/encodings.md); subclasses say which."""
+    """A single codec, with its parameters by name (docs/format/encodings.md); subclasses define which."""
 
     codec: ClassVar[str]
     first: ClassVar[str | None] = None
@@ -114,13 +114,13 @@ class OneCodec(DrystoneCodec):
 
 
 class Isobar(OneCodec):
-    """Byte columns that compress, compressed; the others as they are: `level`, `solver`, `order`, `prefer`."""
+    """Compresses the compressible byte columns only: `level`, `solver`, `order`, `prefer`."""
 
     codec = "isobar"
 
 
 class Aplod(OneCodec):
-    """Bytes by weight, each component by itself: `components`, as `[2, 1, 1, 4]`; `level`."""
+    """Bytes by significance, each component separately: `components`, such as `[2, 1, 1, 4]`; `level`."""
 
     codec = "aplod"
     first = "components"
@@ -139,7 +139,7 @@ class Multilevel(OneCodec):
 
 
 class Mloc(OneCodec):
-    """Numbers sorted by value, place and precision: `order`, as `"V:16,S:32,P:2.1.1.4"`; `level`."""
+    """Numbers sorted by value, position and precision: `order`, such as `"V:16,S:32,P:2.1.1.4"`; `level`."""
 
     codec = "mloc"
 

@@ -1,4 +1,4 @@
-"""Arrays as clients of Zarr declare them: what their documents say, and their chunks, by zarr-python's own codecs."""
+"""Arrays that clients of Zarr declare: their documents, and their chunks, by zarr-python's own codecs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from drystone import _core
 from drystone.errors import DrystoneError, UnsupportedError
 
 _APART = ("shape", "attributes", "consolidated_metadata")
-# What zarr names as codecs and Drystone does by the type of the variable.
+# zarr's codecs for what Drystone expresses by the type of the variable.
 _SERIALIZERS = ("bytes", "vlen-utf8", "vlen-bytes", "crc32c")
 
 
 def layout_of(document: dict[str, Any]) -> dict[str, Any]:
-    """All of a document that stays while the array is resized and its attributes change."""
+    """The part of a document that does not change when the array is resized or its attributes change."""
     return {name: value for name, value in document.items() if name not in _APART}
 
 
@@ -39,12 +39,12 @@ class Chunks:
         self._separator = encoding.get("configuration", {}).get("separator", "/" if self._prefixed else ".")
 
     def key(self, index: tuple[int, ...]) -> str:
-        """Key of a chunk, below the array's."""
+        """Key of a chunk, below the array's key."""
         parts = [*(["c"] if self._prefixed else []), *map(str, index)]
         return self._separator.join(parts) or "0"
 
     def index(self, key: str) -> tuple[int, ...] | None:
-        """The chunk that a key below the array's stands for."""
+        """The chunk of a key below the array's key."""
         parts = key.split(self._separator)
         if self._prefixed and parts.pop(0) != "c":
             return None
@@ -72,7 +72,7 @@ class Chunks:
     def canonical(self) -> bytes:
         """The document as zarr-python writes it, without shape, attributes and keys.
 
-        It is the same for arrays that are stored the same way.
+        It is equal for arrays that are stored in the same way.
         """
         written = self._array()[1].metadata.to_buffer_dict(default_buffer_prototype())
         return written["zarr.json"].to_bytes()
@@ -90,7 +90,7 @@ class Chunks:
         return np.asarray(self._array()[1][...])
 
     def encode(self, values: npt.NDArray[Any]) -> bytes:
-        """A chunk as the document says; what `values` lacks at the array's edges is the fill value."""
+        """A chunk as the document specifies; missing cells at the array's edges have the fill value."""
         held, array = self._array()
         if array.dtype.kind == "T" or values.dtype.kind == "O":
             values = values.astype(array.dtype)
@@ -102,7 +102,7 @@ class Chunks:
 
 
 def create_arguments(document: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `create_variable` for an array that a client declares, without its attributes."""
+    """The arguments of `create_variable` for a declared array, without its attributes."""
     chunks = Chunks(document)
     array = chunks._array()[1]
     dtype: Any = array.dtype
@@ -135,7 +135,7 @@ def create_arguments(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _transform(codecs: list[dict[str, Any]]) -> str | None:
-    """The chain in Drystone that does what the codecs do; none if it has not all of them."""
+    """The equivalent chain in Drystone; none if it lacks one of the codecs."""
     wanted = [codec for codec in codecs if codec["name"] not in _SERIALIZERS]
     if not wanted:
         return None

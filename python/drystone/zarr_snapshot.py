@@ -1,7 +1,7 @@
 """A snapshot of a container as keys and values of Zarr, and the marks of deleted chunks.
 
-A chunk that was deleted holds the fill value for every reader. The commit that deleted it is in an attribute of the
-group of objects: the chunk is a key again once a later commit writes to it.
+A deleted chunk has the fill value for every reader. An attribute of the group of objects stores the commit that
+deleted it: the chunk is a key again once a later commit writes to it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class ShownArray:
         self.chunks = Chunks(self.document)
         reading = seen.container._handle.reading(path, None)
         self.element = None if reading.strings else reading.element
-        # An array that is all of its variable, cell by cell.
+        # An array that equals its variable, cell by cell.
         whole = len(reading.shape) == len(self.document["shape"])
         self._plain = whole and (reading.strings or reading.element.kind in "biufcmMSU")
 
     def box(self, index: tuple[int, ...]) -> tuple[list[int], list[int]]:
-        """First cell and extents of a chunk within the shape."""
+        """First cell and extents of a chunk, cut to the shape."""
         if not self.declared and not self._plain:
             raise UnsupportedError(
                 f"{self._node} is a part of what its variable holds: put it with a writer of Drystone"
@@ -50,14 +50,14 @@ class ShownArray:
         return start, count
 
     def has(self, index: tuple[int, ...]) -> bool:
-        """Whether something was written to a chunk, and it was not deleted since."""
+        """Whether a chunk was written, and not deleted since."""
         handle, deleted = self._seen.handle, self._seen.deleted.get(self.path, {}).get(index)
         if deleted is not None:
             return handle.has_chunk_since(self._node, list(index), deleted)
         return handle.has_chunk(self._node, list(index))
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
-        """The bytes of a chunk; None if it is not there."""
+        """The bytes of a chunk; None if it does not exist."""
         handle = self._seen.handle
         if index in self._seen.deleted.get(self.path, {}) and not self.has(index):
             return None
@@ -97,7 +97,7 @@ class Shown:
         return self._arrays[node]
 
     def chunk(self, key: str) -> tuple[ShownArray, tuple[int, ...]] | None:
-        """The array and index of the chunk that a key stands for."""
+        """The array and index of the chunk with a key."""
         parts = key.split("/")
         for n in range(len(parts) - 1, 0, -1):
             array = self.array("/".join(parts[:n]))
@@ -126,7 +126,7 @@ class Shown:
         return place is not None and place[0].has(place[1])
 
     def chunks_below(self, below: str) -> Iterator[tuple[ShownArray, tuple[int, ...]]]:
-        """The chunks whose keys begin with a prefix that goes on behind the path of their array."""
+        """The chunks whose keys start with a prefix that is longer than the path of their array."""
         for node in self.documents:
             if node and below.startswith(f"{node}/") and below != f"{node}/":
                 for key, index in self._chunk_keys(node):
@@ -165,7 +165,7 @@ class Shown:
 
 
 def split(key: str) -> tuple[str, str]:
-    """A key as the path of its node and the last component."""
+    """A key split into the path of its node and the last component."""
     node, _, name = key.rpartition("/")
     return node, name
 
@@ -176,7 +176,7 @@ def object_path(key: str) -> str:
 
 
 def marks_of(container: Container) -> dict[str, dict[tuple[int, ...], int]]:
-    """By path of a variable and index of a chunk, the commit that deleted it."""
+    """The commit that deleted each chunk, by path of the variable and index of the chunk."""
     marks: dict[str, dict[tuple[int, ...], int]] = {}
     for name, rows in mark_names(container).items():
         found = marks.setdefault(name.partition(" ")[2], {})
@@ -188,7 +188,7 @@ def marks_of(container: Container) -> dict[str, dict[tuple[int, ...], int]]:
 def mark_names(container: Container) -> dict[str, Any]:
     """The attributes that list the deleted chunks of a variable.
 
-    They hold a commit and the variable's path, and rows of marks.
+    Each name has a commit and the variable's path; each value is rows of marks.
     """
     if container._handle.kind(OBJECTS) != "group":
         return {}
@@ -197,6 +197,6 @@ def mark_names(container: Container) -> dict[str, Any]:
 
 
 def as_rows(marks: dict[tuple[int, ...], int]) -> Any:
-    """Marks as an array of rows (commit, index ...), of the shortest integers that hold them."""
+    """Marks as an array of rows (commit, index ...), in the smallest sufficient integer type."""
     rows = np.array([(commit, *index) for index, commit in marks.items()], np.uint64)
     return rows.astype(np.min_scalar_type(rows.max()))

@@ -1,11 +1,11 @@
-"""A container as a store of zarr-python: `zarr.open_group(store=c.zarr_store())`, `xr.open_zarr(c.zarr_store())`.
+"""A container as a store of zarr-python: `zarr.open_group(store=c.zarr_store(), mode="r")`, `xr.open_zarr(...)`.
 
 Nothing is published or copied. Metadata documents come from the schema, and a chunk is read from the log when it is
-asked for. A writable store makes containers of what others write to Zarr: groups become groups, arrays variables,
+requested. A writable store makes containers of data that others write to Zarr: groups become groups, arrays variables,
 chunks blocks (docs/guide/zarr-store.md).
 
 Invariants
-- a read-only store shows one snapshot for ever; a writable one shows the newest;
+- a read-only store always shows one snapshot; a writable one shows the newest;
 - when `set` and `delete` return, their changes are committed;
 - a key that denotes neither a node nor a chunk is stored as an object, unchanged;
 - a chunk that was deleted holds the fill value for every reader (`zarr_snapshot` has the marks).
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 DECLARED = "drystone.zarr"
 
-# Of our own: zarr's codecs wait in the threads of its loop, and must not wait there for us.
+# Our own threads: zarr's codecs block the threads of its loop, and must not wait there for us.
 _threads = ThreadPoolExecutor(max_workers=8, thread_name_prefix="drystone-zarr")
 
 
@@ -65,7 +65,7 @@ class DrystoneStore(Store):
 
     Args:
         container: An open container, whose snapshot it shows if it is read-only; or a path, which is created if it
-            is not there and the store is writable.
+            does not exist and the store is writable.
         read_only: Whether writing is refused.
 
     """
@@ -89,7 +89,7 @@ class DrystoneStore(Store):
         self._waiting: list[_Write] = []
         self._seen: Shown | None = None
 
-    # What it is.
+    # Properties.
 
     @property
     def container(self) -> Container:
@@ -97,7 +97,7 @@ class DrystoneStore(Store):
         return self._container
 
     def with_read_only(self, read_only: bool = False) -> DrystoneStore:
-        """The same container in another store: read-only at the present snapshot, or writable."""
+        """The same container in another store: read-only at the current snapshot, or writable."""
         if read_only:
             self._view()
         return DrystoneStore(self._container, read_only=read_only)
@@ -131,7 +131,7 @@ class DrystoneStore(Store):
     # Reading.
 
     def _view(self) -> Shown:
-        """The snapshot that the store shows now."""
+        """The snapshot that the store currently shows."""
         with self._lock:
             if not self.read_only:
                 self._container.refresh()
@@ -146,7 +146,7 @@ class DrystoneStore(Store):
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The value of a key, or a part of it; None if it is not there."""
+        """The value of a key, or a part of it; None if it does not exist."""
         _check_range(byte_range)
         await self._ready()
         data = await _in_thread(lambda: self._get(key, byte_range))
@@ -159,7 +159,7 @@ class DrystoneStore(Store):
         return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
 
     async def exists(self, key: str) -> bool:
-        """Whether a key is there."""
+        """Whether a key exists."""
         await self._ready()
         return await _in_thread(lambda: self._view().has(key))
 
@@ -196,12 +196,12 @@ class DrystoneStore(Store):
         await _in_thread(lambda: self._set(key, data))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Store a value unless the key is there."""
+        """Store a value unless the key exists."""
         if not await self.exists(key):
             await self.set(key, value)
 
     async def delete(self, key: str) -> None:
-        """Remove a key. The cells of a chunk read as the fill value then."""
+        """Remove a key. The cells of a chunk then read as the fill value."""
         self._check_writable()
         await self._ready()
         await _in_thread(lambda: self._delete(key))
@@ -355,7 +355,7 @@ class DrystoneStore(Store):
                         container.attrs.clear()
 
     def _put(self, array: ShownArray, index: tuple[int, ...], values: Any) -> None:
-        """Write a chunk, and return when it is committed. Those that wait at once are committed together."""
+        """Write a chunk, and return when it is committed. Concurrent writes are committed together."""
         self._write([_Write(array, index, values)])
 
     def _write(self, writes: Sequence[_Write]) -> None:
@@ -370,7 +370,7 @@ class DrystoneStore(Store):
                 deletions = [one for one in batch if one.deletes and one.error is None]
                 try:
                     if deletions:
-                        # A refresh meanwhile would show a later commit than that of the batch.
+                        # A refresh in between would show a commit after that of the batch.
                         with self._lock:
                             self._container._settle()
                             self._mark(deletions)
@@ -384,7 +384,7 @@ class DrystoneStore(Store):
                 raise write.error
 
     def _mark(self, deletions: Sequence[_Write]) -> None:
-        """Note of chunks, which hold fill values since the commit that the container shows, that they are deleted."""
+        """Mark chunks as deleted, which hold fill values since the container's current commit."""
         container, commit = self._container, int(self._container.snapshot)
         container.create_group(OBJECTS)
         noted = False
@@ -393,7 +393,8 @@ class DrystoneStore(Store):
             marks = {one.array.path: known.get(one.array.path, {}) for one in deletions}
             for one in deletions:
                 marks[one.array.path][one.index] = commit
-            # Each under a name of its own, which holds those before: of two stores at once neither loses what the other notes.
+            # Each mark set has its own name and includes the earlier ones: two concurrent stores do not lose each
+            # other's marks.
             changes = {f"{commit} {path}": as_rows(found) for path, found in marks.items()}
             before = [name for name in mark_names(container) if name.partition(" ")[2] in marks]
             try:
@@ -401,12 +402,12 @@ class DrystoneStore(Store):
                     OBJECTS, changes, [name for name in before if name not in changes]
                 )
                 noted = True
-            except NotFoundError:  # Another store has joined the same ones.
+            except NotFoundError:  # Another store has joined the same marks.
                 container.refresh()
 
 
 class _Write:
-    """A chunk that is to be put."""
+    """A chunk that waits to be put."""
 
     def __init__(
         self, array: ShownArray, index: tuple[int, ...], values: Any, *, deletes: bool = False
@@ -460,7 +461,7 @@ def _document(data: bytes) -> dict[str, Any] | None:
 
 
 def _theirs(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes without what the view says of a node."""
+    """Attributes without those that the view adds to a node."""
     about = attributes.get("drystone")
     if isinstance(about, dict) and "container" in about:
         return {name: value for name, value in attributes.items() if name != "drystone"}

@@ -1,4 +1,5 @@
-"""The comparison with other stores runs with whichever are installed, compares every value, and tells its figures. Nothing here asserts a time."""
+"""The comparison with other stores runs with whichever are installed, compares every value, and tells its figures.
+Nothing here asserts a time."""
 
 from __future__ import annotations
 

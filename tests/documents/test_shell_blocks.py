@@ -111,8 +111,8 @@ def place(tmp_path_factory):
     return folder
 
 
-# What tests/view, tests/hdf5 and tests/python/{stores/test_server,stores/test_tiers,mount/test_mount}.py try: servers, tiers, mounts, and what is
-# about programs that use HDF5.
+# What tests/view, tests/hdf5 and tests/python/{stores/test_server,stores/test_tiers,mount/test_mount}.py try: servers,
+# tiers, mounts, and what is about programs that use HDF5.
 ELSEWHERE = ("view", "doctor", "publish --hdf5", "serve", "mount", "umount", "drain")
 CASES = [(line, so) for line in USAGE if not line.startswith(ELSEWHERE) for so in (False, True)]
 

@@ -1,7 +1,7 @@
 """A pytest plug-in for h5py's suite: notes for every file that a test makes or opens which connector HDF5 used.
 
-HDF5 1.14 goes on with its own format where a connector does not load, so a green suite says nothing by itself. Each worker appends
-to a file of its own in the folder CONNECTOR_SEEN.
+HDF5 1.14 goes on with its own format where a connector does not load, so a green suite says nothing by itself. Each
+worker appends to a file of its own in the folder CONNECTOR_SEEN.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Random HDF5 content: what a program may do to a file, as data, and how hypothesis draws it.
 
-An action names objects by numbers, taken modulo what there is when it is performed (perform.py), so that any sequence of actions means
-something and shrinks well. Values come of a seed, so that two performances write the same.
+An action names objects by numbers, taken modulo what there is when it is performed (perform.py), so that any sequence
+of actions means something and shrinks well. Values come of a seed, so that two performances write the same.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ actions = st.one_of(
     act("reopen"),
 )
 
-# References to regions as h5py makes them lie in the native file's own heap: the connector cannot keep them (docs/guide/hdf5.md).
+# References to regions as h5py makes them lie in the native file's own heap: the connector cannot keep them
+# (docs/guide/hdf5.md).
 regions = act("region", numbers, names, numbers, selections)
 
 

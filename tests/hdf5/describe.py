@@ -1,8 +1,9 @@
-"""What an HDF5 file holds, as plain values that can be compared: every object, link, type, property, attribute and value.
+"""What an HDF5 file holds, as plain values that can be compared: every object, link, type, property, attribute and
+value.
 
-Two files with equal descriptions are the same to every reader: names and kinds of links, which paths lead to the same object, creation
-order where it is kept, types member by member, shapes, layouts, filters, fill values, attributes, and all values. Left out is what a
-file may do as it likes: addresses, times, allocation, the padding of compounds.
+Two files with equal descriptions are the same to every reader: names and kinds of links, which paths lead to the same
+object, creation order where it is kept, types member by member, shapes, layouts, filters, fill values, attributes, and
+all values. Left out is what a file may do as it likes: addresses, times, allocation, the padding of compounds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """h5py's own tests through the connector: `python tests/hdf5/h5py_suite.py [--h5py VERSION] [--native] [FILE...]`.
 
-The tests are those inside h5py's wheel, unchanged; two environment variables are all that differs. What may fail stands in
-`expected_failures_VERSION.txt`, each with its reason. The run fails when
-- a test fails that is not expected to, or one passes that is expected to fail (the list says what is true, or it is worth nothing);
+The tests are those inside h5py's wheel, unchanged; two environment variables are all that differs. What may fail stands
+in `expected_failures_VERSION.txt`, each with its reason. The run fails when
+- a test fails that is not expected to, or one passes that is expected to fail (the list says what is true, or it is
+  worth nothing);
 - a test crashes its process or hangs, whatever the list says;
 - a file was made or opened by another connector than ours (connector_used.py asks HDF5 for each file), or none by ours.
 
-Each test runs in a worker process that is replaced when it dies. VERSION 3.16.0 (HDF5 2.0.0) is the one of .venv; another is installed
-into build/h5py-VERSION at its first use. FILE: only these test files, as `test_group.py`.
+Each test runs in a worker process that is replaced when it dies. VERSION 3.16.0 (HDF5 2.0.0) is the one of .venv;
+another is installed into build/h5py-VERSION at its first use. FILE: only these test files, as `test_group.py`.
 """
 
 from __future__ import annotations

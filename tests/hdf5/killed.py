@@ -1,8 +1,8 @@
 """Programs that are killed at random: what was flushed must be there. `killed.py [KILLS]` says how native HDF5 fares.
 
-The victim over h5py appends rows to a growing dataset, flushes, and only then says how many there are; an attribute counts them too. The
-victim of several ranks (ranks.c, where there is a parallel HDF5) does so with rows of every rank; one rank is killed, and MPI ends the
-others.
+The victim over h5py appends rows to a growing dataset, flushes, and only then says how many there are; an attribute
+counts them too. The victim of several ranks (ranks.c, where there is a parallel HDF5) does so with rows of every rank;
+one rank is killed, and MPI ends the others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def what_is_wrong(witness, environment, path, said):
 
 
 def kill_ranks(environment, program, path, seed, ranks=3):
-    """The same with a rank of several: the connector that HDF5 used, the rows that all had flushed, and what went wrong with them."""
+    """The same with a rank of several: the connector that HDF5 used, the rows that all had flushed, and what went wrong
+    with them."""
     chosen = random.Random(seed)
     victim, least, after = chosen.randrange(ranks), chosen.randrange(9, 90), chosen.uniform(0.0, 0.05)
     processes, flushed, connector = {}, 0, ""

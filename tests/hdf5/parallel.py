@@ -1,7 +1,9 @@
-"""Programs of several ranks: where the parallel HDF5 and its MPI are, and how tests compile and start the program `ranks.c`.
+"""Programs of several ranks: where the parallel HDF5 and its MPI are, and how tests compile and start the program
+`ranks.c`.
 
-A parallel HDF5 >= 1.14 is made by bench/hdf5/build_hdf5.sh build/hdf5-1.14.5; DRYSTONE_HDF5_MPI names another. DRYSTONE_MPI is the folder
-with mpicc and mpiexec of that HDF5's MPI, DRYSTONE_MPI_SUFFIX what follows those names (such as .mpich).
+A parallel HDF5 >= 1.14 is made by bench/hdf5/build_hdf5.sh build/hdf5-1.14.5; DRYSTONE_HDF5_MPI names another.
+DRYSTONE_MPI is the folder with mpicc and mpiexec of that HDF5's MPI, DRYSTONE_MPI_SUFFIX what follows those names (such
+as .mpich).
 """
 
 import os

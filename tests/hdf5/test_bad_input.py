@@ -1,4 +1,5 @@
-"""What goes wrong around the connector: a clear error from HDF5, no hang, no crash, and nothing lost that was flushed."""
+"""What goes wrong around the connector: a clear error from HDF5, no hang, no crash, and nothing lost that was
+flushed."""
 
 import os
 import shutil
@@ -52,7 +53,8 @@ def small_disk(tmp_path):
 
 
 def test_a_corrupted_stub_is_refused(connector_environment, made):
-    """Each byte changed, and cut at every length: refused in words, or a byte that means nothing; never another file's content."""
+    """Each byte changed, and cut at every length: refused in words, or a byte that means nothing; never another file's
+    content."""
     good = made.read_bytes()
     folder = made.parent / "stubs"
     folder.mkdir()
@@ -160,7 +162,8 @@ except (OSError, RuntimeError) as error:
 
 
 def test_a_missing_plug_in_is_found_out(connector_environment, tmp_path):
-    """HDF5 2.0 fails (h5py then even crashes); HDF5 1.14 goes on with its own file, which is why tests look at the file."""
+    """HDF5 2.0 fails (h5py then even crashes); HDF5 1.14 goes on with its own file, which is why tests look at the
+    file."""
     environment = connector_environment | {"HDF5_PLUGIN_PATH": str(tmp_path)}
     path = tmp_path / "x.h5"
     said = program(environment, MAKE, path, ok=False)
@@ -169,8 +172,8 @@ def test_a_missing_plug_in_is_found_out(connector_environment, tmp_path):
 
 
 def test_references_to_regions_are_refused_where_they_would_be_kept(connector_environment, tmp_path):
-    """Symptom: they could be stored, and reading them failed in the library's own format code. Cause: such a value is a place in a file of
-    that format, which was not this one. This catches it by asking for nothing but the refusal."""
+    """Symptom: they could be stored, and reading them failed in the library's own format code. Cause: such a value is a
+    place in a file of that format, which was not this one. This catches it by asking for nothing but the refusal."""
     code = """if 1:
         import sys, h5py
         with h5py.File(sys.argv[1], "w") as file:

@@ -1,4 +1,5 @@
-"""What publishing does, tried on native HDF5: a copy through the library's own functions holds what the source holds."""
+"""What publishing does, tried on native HDF5: a copy through the library's own functions holds what the source
+holds."""
 
 import os
 import subprocess

@@ -37,7 +37,8 @@ def test_what_all_ranks_flushed_survives_the_kill_of_one(connector_environment, 
 
 
 def test_native_hdf5_is_put_to_the_same_test(native_environment, program, tmp_path):
-    """What it finds is no promise of ours (docs/guide/hdf5.md says how native files fare); that it is really native is asserted."""
+    """What it finds is no promise of ours (docs/guide/hdf5.md says how native files fare); that it is really native is
+    asserted."""
     used, said, _ = kill_ranks(native_environment, program, tmp_path / "x.h5", 0)
     assert used == "native"
     assert said >= 9

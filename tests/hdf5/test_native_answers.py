@@ -1,4 +1,5 @@
-"""Calls whose answer a program may rely on, made in native HDF5 and through the connector: the answers must be the same.
+"""Calls whose answer a program may rely on, made in native HDF5 and through the connector: the answers must be the
+same.
 
 The programs call the C functions of h5py's own library, because h5py does not have all of them.
 """
@@ -274,8 +275,9 @@ def test_a_file_with_a_user_block_is_published_with_it(connector_environment, na
 
 
 def test_what_is_no_regular_file_is_refused_and_stays(connector_environment, tmp_path):
-    """Symptom: a program that created a file at /dev/null, as HDF5's own tests do, left a regular file in its place, where it was
-    allowed to. Cause: whatever a name led to was replaced by a rename. A pipe here would be gone in the same way."""
+    """Symptom: a program that created a file at /dev/null, as HDF5's own tests do, left a regular file in its place,
+    where it was allowed to. Cause: whatever a name led to was replaced by a rename. A pipe here would be gone in the
+    same way."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     code = "import h5py, sys\ntry: h5py.File(sys.argv[1], 'w')\nexcept OSError as e: print(e)"

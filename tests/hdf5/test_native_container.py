@@ -182,6 +182,47 @@ with h5py.File(sys.argv[1]) as f:
     program(connector_environment, code, path)
 
 
+def test_records_with_members_of_any_length_are_compounds(tmp_path, connector_environment):
+    """At any depth and in arrays; whole, by member, and in parts."""
+    path = tmp_path / "events.dry"
+    text = np.dtype(object, metadata={"vlen": str})
+    inner = np.dtype([("hits", dry.ragged("f4")), ("on", "?")])
+    event = np.dtype(
+        [("id", "i8"), ("name", text), ("words", text, (2,)), ("in", inner, (2,)), ("last", "u2")]
+    )
+    rows = [
+        (n, f"event {n}" * (n % 3), ["é" * n, ""], [(np.arange(n, dtype="f4"), n % 2), ([], True)], n + 1)
+        for n in range(50)
+    ]
+    with dry.create(path) as c:
+        events = c.create_variable("events", event, (10,), steps=True)
+        for step in range(5):
+            values = np.empty(10, event)
+            for n, row in enumerate(rows[10 * step : 10 * step + 10]):
+                values[n] = (row[0], row[1], row[2], np.zeros(2, inner), row[4])
+                values[n]["in"][0] = row[3][0]
+                values[n]["in"][1] = row[3][1]
+            events.append(values)
+    code = """
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1]) as f:
+    events = f["events"]
+    assert events.shape == (5, 10) and events.dtype.names == ("id", "name", "words", "in", "last"), events.dtype
+    assert h5py.check_string_dtype(events.dtype["name"]).length is None
+    assert h5py.check_vlen_dtype(events.dtype["in"].base["hits"]) == np.dtype("f4")
+    for cells in ((slice(None), slice(None)), (slice(1, 5, 2), slice(2, 9, 3)), (3, slice(None)), (4, [0, 2, 7])):
+        numbers = np.arange(50).reshape(5, 10)[cells]
+        for n, row in zip(numbers.ravel(), np.atleast_1d(events[cells]).ravel(), strict=True):
+            assert row["id"] == n and row["last"] == n + 1 and row["name"].decode() == f"event {n}" * (n % 3), row
+            assert [word.decode() for word in row["words"]] == ["\u00e9" * n, ""], row
+            assert row["in"][0]["hits"].tolist() == list(range(n)) and row["in"][1]["hits"].tolist() == [], row
+            assert row["in"]["on"].tolist() == [n % 2 == 1, True], row
+        assert [t.decode() for t in np.ravel(events.fields("name")[cells])] == [f"event {n}" * (n % 3) for n in numbers.ravel()]
+        assert np.ravel(events.fields("last")[cells]).tolist() == (numbers.ravel() + 1).tolist()
+"""
+    program(connector_environment, code, path)
+
+
 def test_a_selection_of_many_texts_has_each_of_them(tmp_path, connector_environment):
     """One selection is read in parts, whose texts together are more than are kept from read to read."""
     path = tmp_path / "texts.dry"

@@ -128,7 +128,8 @@ def test_what_cannot_be_published_stays_what_it_was(
 def test_a_program_that_ends_without_closing_loses_nothing(
     connector_environment, native_environment, tmp_path
 ):
-    """A library that shuts down shows nothing of its files: the file stays a stub, which is said, and can be published then."""
+    """A library that shuts down shows nothing of its files: the file stays a stub, which is said, and can be published
+    then."""
     path = tmp_path / "file.h5"
     code = MAKE.replace('with h5py.File(sys.argv[1], "w") as f:', 'f = h5py.File(sys.argv[1], "w")\nif True:')
     code += "\nf.flush()\nimport ctypes, h5py.h5i\nf.id.id and h5py.h5i.inc_ref(f.id)\n"

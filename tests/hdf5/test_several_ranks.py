@@ -1,5 +1,6 @@
-"""Parallel HDF5 programs, unchanged: a C program of several ranks through the connector (parallel.py says what it needs); that ranks' work
-becomes one file is tried without one too, in connectors/hdf5-vol/tests/several_ranks.rs, and that it survives kills in test_killed.py."""
+"""Parallel HDF5 programs, unchanged: a C program of several ranks through the connector (parallel.py says what it
+needs); that ranks' work becomes one file is tried without one too, in connectors/hdf5-vol/tests/several_ranks.rs, and
+that it survives kills in test_killed.py."""
 
 import subprocess
 
@@ -58,8 +59,9 @@ def test_what_ranks_write_is_one_file_which_any_number_of_ranks_reads(
 
 
 def test_a_collective_read_sees_the_collective_write_before_it(ranks, environment, tmp_path):
-    """Symptom: ranks that overwrote each other's rows in turns read old values after a barrier, where native HDF5 shows the new ones.
-    Cause: what a rank wrote was shown to the others by a flush only. Each rank here reads rows that another has just overwritten."""
+    """Symptom: ranks that overwrote each other's rows in turns read old values after a barrier, where native HDF5 shows
+    the new ones. Cause: what a rank wrote was shown to the others by a flush only. Each rank here reads rows that
+    another has just overwritten."""
     run(environment, ranks, 3, "overwrite", tmp_path / "x.h5", "collective")
 
 

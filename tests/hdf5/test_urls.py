@@ -1,4 +1,5 @@
-"""HDF5 programs whose file names are URLs: the container lies in an object store, and what cannot be there is refused with the reason.
+"""HDF5 programs whose file names are URLs: the container lies in an object store, and what cannot be there is refused
+with the reason.
 
 Every program runs in a process of its own with the connector in its environment; the store is the scripted S3 server.
 """
@@ -194,8 +195,9 @@ with h5py.File("s3://bucket/links/a.h5") as f: print(f["beside"][()], f["named"]
 
 
 def test_what_brings_a_local_file_to_a_url(environment, rig, tmp_path):
-    """HDF5's own copy brings the file. `drystone copy` brings the variables, in a new container: HDF5's catalogue says that they are others,
-    and no wrong value is read. (The copy of a file failed: it asked a file for the storage targets of a folder.)"""
+    """HDF5's own copy brings the file. `drystone copy` brings the variables, in a new container: HDF5's catalogue says
+    that they are others, and no wrong value is read. (The copy of a file failed: it asked a file for the storage
+    targets of a folder.)"""
     path, url, variables = tmp_path / "run.h5", "s3://bucket/brought/run.h5", "s3://bucket/brought/run.dry"
     program(environment, WRITE, path, "w")
     code = """

@@ -1,4 +1,5 @@
-"""Values through the connector where a mistake would be silent: each compared with an array that NumPy keeps beside it."""
+"""Values through the connector where a mistake would be silent: each compared with an array that NumPy keeps beside
+it."""
 
 from conftest import is_stub, program
 

@@ -1,4 +1,5 @@
-"""A process that performs programs and describes files, asked through pipes: `worker.py`, its environment chooses the connector.
+"""A process that performs programs and describes files, asked through pipes: `worker.py`, its environment chooses the
+connector.
 
 Requests and answers are pickled. Each answer says which connector HDF5 used for the file.
 """

@@ -1,4 +1,5 @@
-"""The papers' checkpoint kernels run, in every way that is there, and give back what they wrote; the figures are for bench/."""
+"""The papers' checkpoint kernels run, in every way that is there, and give back what they wrote; the figures are for
+bench/."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def failing(compiled):
     return program
 
 
-# The points at which a step's aggregator talks to the others: it begins, ends, exchanges, has written, has committed; the next begins.
+# The points at which a step's aggregator talks to the others: it begins, ends, exchanges, has written, has committed;
+# the next begins.
 KILLS = [
     pytest.param(stack, writers, victim, when, id=f"{stack.name}-{writers}-{victim}-{when}")
     for stack in stacks()

@@ -1,4 +1,5 @@
-"""A program of ranks on several nodes keeps parity through its communicator, and is restarted on other ranks after nodes were lost."""
+"""A program of ranks on several nodes keeps parity through its communicator, and is restarted on other ranks after
+nodes were lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One shared file on a mount: programs that know only MPI-IO write it and restart from it, with every MPI and MPI-IO that is there."""
+"""One shared file on a mount: programs that know only MPI-IO write it and restart from it, with every MPI and MPI-IO
+that is there."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from mount_rig import mounted, needs_fuse
 pytestmark = needs_fuse
 
 SOURCE = Path(__file__).with_name("shared_file.c")
-# In blocks of 47 KiB, and in blocks so small that MPI-IO reads, changes and writes back what lies between (data sieving).
+# In blocks of 47 KiB, and in blocks so small that MPI-IO reads, changes and writes back what lies between (data
+# sieving).
 LARGE, SMALL = (48, 47 * 1024), (2048, 512)
 CUBE = (3, 20)
 # By the name of the stack: its implementations of MPI-IO.
@@ -142,8 +144,8 @@ def test_what_a_rank_syncs_another_mount_reads_with_the_file_open(start, two, re
 
 @parameters(ROMIO)
 def test_data_sieving_between_mounts_stops_the_program(start, two, request, mpi):
-    """Two ranks that read, change and write back the same range would undo each other's writes. They need locks that two
-    mounts cannot grant: the program ends with an error. With the hint it needs none, and writes the right bytes."""
+    """Two ranks that read, change and write back the same range would undo each other's writes. They need locks that
+    two mounts cannot grant: the program ends with an error. With the hint it needs none, and writes the right bytes."""
     paths = [files / name(request) for files in two]
     done = start(mpi, 4, "write", "strided", "view", *SMALL, 1, *paths)
     assert done.returncode != 0

@@ -1,7 +1,7 @@
-"""Processes for the tests: starting them together, and what writers lay down in them.
+"""Processes for the tests: starts them together, and defines the blocks that writers write.
 
-Every block holds one value, which names its step, its writer and its number there, so that whatever a reader sees tells
-where it comes from and what must be there with it.
+Every block holds one value, which encodes its step, its writer and its number in the step. So a reader can tell where
+any visible value comes from, and which others must be visible with it.
 """
 
 import multiprocessing
@@ -21,13 +21,13 @@ WAIT = 240
 
 
 def create(path, durability="async"):
-    """A container for the blocks below."""
+    """Create a container for the blocks below."""
     with dry.create(path, durability=durability) as c:
         c.create_variable("T", "i8", shape=SHAPE, steps=True, fill_value=-1)
 
 
 def blocks(step, who, salt=0):
-    """What one writer puts in one step: offset and array, in order; anywhere, overlapping, aligned to nothing."""
+    """The puts of one writer in one step: offset and array, in order; anywhere, overlapping, unaligned."""
     random = Random(f"{salt} {step} {who}")
     for put in range(PUTS):
         offset = tuple(random.randrange(n - 1) for n in SHAPE)
@@ -40,7 +40,7 @@ def value(step, who, put, salt=0):
 
 
 def named(number):
-    """The salt, step, writer and number of a put that a value names."""
+    """The salt, step, writer and number of the put that a value encodes."""
     rest, put = divmod(int(number), 100)
     rest, who = divmod(rest, 1000)
     return *divmod(rest, 1_000_000), who, put
@@ -56,7 +56,7 @@ def lay(array, offset, block):
 
 
 def expected(step, nranks, salt=0):
-    """A step that every rank has written once: the higher rank wins, and its later put."""
+    """The expected array of a step that every rank has written once: the higher rank wins, and its later put."""
     out = np.full(SHAPE, -1, "i8")
     for rank in range(nranks):
         for offset, array in blocks(step, rank, salt):
@@ -65,10 +65,10 @@ def expected(step, nranks, salt=0):
 
 
 def replay(c, step):
-    """The blocks of a step laid down in the order that decides, and which puts there are of each writer."""
+    """Apply the blocks of a step, oldest first; also the puts of each writer."""
     out = np.full(SHAPE, -1, "i8")
     puts = {}
-    for block in sorted(c["T"].blocks(step), key=lambda b: (b.commit, b.writer, b.put)):
+    for block in c["T"].blocks(step):
         assert block.min == block.max
         salt, of, who, put = named(block.min)
         assert of == step
@@ -80,7 +80,7 @@ def replay(c, step):
 
 
 class Actor:
-    """A process that runs `role(pipe, *arguments)`; what fails there is told here."""
+    """A process that runs `role(pipe, *arguments)`; its failure is reported here."""
 
     def __init__(self, role, *arguments):
         self.role = role
@@ -90,7 +90,7 @@ class Actor:
         there.close()
 
     def reports(self):
-        """What it sent, until it ended or was killed."""
+        """Its messages, until it ended or was killed."""
         found = []
         try:
             while self.pipe.poll(WAIT):
@@ -105,13 +105,13 @@ class Actor:
         return found
 
     def finish(self):
-        """What it sent; it must have ended by itself."""
+        """Its messages; it must have ended by itself."""
         found = self.reports()
         assert self.process.exitcode == 0, f"{self.role.__name__} ended with {self.process.exitcode}"
         return found
 
     def kill(self):
-        """End it as a crash would, and give what it had sent."""
+        """Kill it like a crash, and return its messages."""
         self.process.kill()
         return self.reports()
 

@@ -1,4 +1,4 @@
-"""The command in this process, for tests of what it says."""
+"""Runs the command in this process, for tests of its output."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from drystone import commands
 
 @contextlib.contextmanager
 def descriptor(number, into):
-    """What is written to a file descriptor, by whichever language, goes into a text."""
+    """Captures everything written to a file descriptor, by Python and native code."""
     with tempfile.TemporaryFile() as file:
         kept = os.dup(number)
         os.dup2(file.fileno(), number)
@@ -24,7 +24,7 @@ def descriptor(number, into):
 
 
 def drystone(*arguments, code=0):
-    """Runs a command; what it printed, or of a failure what it said."""
+    """Run a command; returns its output, or the message of a failure."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         stack.enter_context(descriptor(1, out))

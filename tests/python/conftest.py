@@ -9,7 +9,7 @@ import drystone as dry
 import pytest
 from hypothesis import HealthCheck, settings
 
-# What the tests share lies beside them.
+# Modules shared by the tests are beside them.
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile(
@@ -34,7 +34,7 @@ def container(path: Path):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs tests that are coroutines, which zarr-python's own tests of stores are."""
+    """Runs tests that are coroutines, such as zarr-python's own tests of stores."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames

@@ -19,7 +19,7 @@ KEYS = {"aws_access_key_id": "rig-key-id", "aws_secret_access_key": "rig-secret-
 
 @functools.cache
 def program() -> str:
-    """The server, built if it is not there: `DRYSTONE_S3_RIG` names one that was built elsewhere."""
+    """The server, built if it does not exist: `DRYSTONE_S3_RIG` names one that was built elsewhere."""
     named = os.environ.get("DRYSTONE_S3_RIG")
     if named:
         return named
@@ -63,7 +63,7 @@ class Rig:
         }
 
     def order(self, **orders: Any) -> dict[str, Any]:
-        """What the admin route takes (crates/s3-rig/src/admin.rs); the counts."""
+        """Send commands to the admin route (crates/s3-rig/src/admin.rs); returns the counters."""
         body = json.dumps(orders).encode() if orders else None
         with urllib.request.urlopen(f"{self.endpoint}/_rig", data=body, timeout=20) as answer:
             return dict(json.loads(answer.read()))

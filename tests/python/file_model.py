@@ -1,6 +1,6 @@
-"""Random operations on a file and on an array of bytes beside it: what is read must be the same.
+"""Random operations on a file and on an array of bytes: both must read the same.
 
-As a program: `file_model.py PATH SEED COUNT [mmap]`. It exits with 1 and names the operation where something differs.
+As a program: `file_model.py PATH SEED COUNT [mmap]`. After a difference it exits with 1 and prints the operation.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_
 
 
 class Differs(Exception):
-    """The file is not what it should be."""
+    """The file differs from the model."""
 
 
 class Model:
-    """A file and what it should hold."""
+    """A file and its expected content."""
 
     def __init__(self, path, seed, mapped=False):
         self.path, self.random, self.mapped = path, random.Random(seed), mapped

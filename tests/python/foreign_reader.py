@@ -1,7 +1,7 @@
-"""Reads a published hierarchy with whatever this interpreter has, and compares it with arrays that are beside it.
+"""Reads a published hierarchy with this interpreter's packages, and compares it with arrays in files beside it.
 
-Run by test_publish_readers.py, also with interpreters that have no Drystone: `python foreign_reader.py READER HIERARCHY EXPECTED`.
-Prints how many arrays were compared.
+test_publish_readers.py runs it, also with interpreters without Drystone: `python foreign_reader.py READER HIERARCHY
+EXPECTED`. Prints how many arrays were compared.
 """
 
 import sys
@@ -50,7 +50,7 @@ READERS = {"zarr": by_zarr, "zarrs": by_zarrs, "xarray": by_xarray, "tensorstore
 
 
 def compare(reader, path, expected):
-    """Every array value for value, to the bit; how many."""
+    """Compare every array bit for bit; returns their number."""
     many = 0
     with np.load(expected) as arrays:
         for name, wanted in arrays.items():

@@ -1,4 +1,4 @@
-"""Mounts for tests: begin, end and kill them."""
+"""Mounts for tests: starts, ends and kills them."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def command(*words):
 
 
 def start(run, at, *options):
-    """A mount that is ready."""
+    """Wait until a mount is ready."""
     at.mkdir(exist_ok=True)
     words = command("mount", run, at, *options)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -29,7 +29,7 @@ def start(run, at, *options):
 
 
 def end(process, at):
-    """Unmounts; what the mount said on standard error."""
+    """Unmount; returns the mount's standard error."""
     subprocess.run(command("umount", at), check=False, capture_output=True)
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Publishing in tests, and what readers that know nothing of Drystone find then."""
+"""Publishing in tests, and what readers without Drystone find."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def by_tensorstore(c, path):
 
 
 def files(c):
-    """Everything below `zarr/`, with its inode: a file that was written again is another."""
+    """Everything below `zarr/`, with inodes: a file that was rewritten has another one."""
     root = Path(c.path) / "zarr"
     return {str(f.relative_to(root)): f.stat().st_ino for f in root.rglob("*") if f.is_file()}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def same(got, expected) -> None:
-    """Same type, dtype, shape, and bits (padding of records aside)."""
+    """Check for equal type, dtype, shape, and bits (except padding of records)."""
     assert type(got) is type(expected), (type(got), type(expected))
     got, expected = np.asarray(got), np.asarray(expected)
     assert got.shape == expected.shape
@@ -23,7 +23,7 @@ def same(got, expected) -> None:
 
 
 def random_array(rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Any bits that the dtype can have, NaN payloads included."""
+    """Any bits that the dtype permits, NaN payloads included."""
     if dtype.names:
         out = np.zeros(shape, dtype)
         for name in dtype.names:
@@ -51,7 +51,7 @@ def commits_by_itself(c: dry.Container) -> dry.Writer:
 
 
 def in_child(action) -> None:
-    """Run `action` in a forked child; its failure is this test's."""
+    """Run `action` in a forked child; its failure fails this test."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

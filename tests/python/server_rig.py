@@ -1,4 +1,4 @@
-"""A real server in a process of its own, with a container `run42` and a root `scratch`; and containers for it."""
+"""A real server in a separate process, with a container `run42` and a root `scratch`; and containers for it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ALL = ("storage.read:/", "storage.create:/", "storage.modify:/")
 
 
 def drystone(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command."""
+    """The command line."""
     command = [sys.executable, "-m", "drystone", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
 def values(step: int, shape: tuple[int, ...] = (40, 30)) -> np.ndarray:
-    """The values of a step that `fill` writes: other numbers in each cell and step."""
+    """The values of a step that `fill` writes: different in each cell and step."""
     return (np.arange(np.prod(shape), dtype="f8") + 1000 * step).reshape(shape)
 
 
 def fill(url: str | Path, steps: int = 3, **options: Any) -> None:
-    """Makes a container with the variable `T`, which has axes `y` and `x` and so many steps, and commits it."""
+    """Make a container with the variable `T`, with axes `y` and `x` and this many steps, and commit it."""
     with dry.create(url, **options) as c:
         c.create_variable("T", "f8", shape=(40, 30), dims=("y", "x"), steps=True, attrs={"units": "K"})
         with c.writer() as w:
@@ -47,7 +47,7 @@ def fill(url: str | Path, steps: int = 3, **options: Any) -> None:
 
 
 def certificate(folder: Path, name: str = "server") -> str:
-    """Makes NAME.pem and NAME.key for this machine; the part of a configuration that uses them."""
+    """Make NAME.pem and NAME.key for this machine; returns the configuration that uses them."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
          "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem"],
@@ -58,14 +58,14 @@ def certificate(folder: Path, name: str = "server") -> str:
 
 @contextlib.contextmanager
 def served(folder: Path, more: str = "", tls: str = "") -> Iterator[Server]:
-    """A server for the time of a test, or of a module; it must end well."""
+    """A server for the duration of a test or module; it must end successfully."""
     server = Server(folder, more, tls)
     yield server
     assert server.stop() == 0
 
 
 class Server:
-    """`drystone serve` in a folder; started, killed and started again at the same addresses."""
+    """`drystone serve` in a folder; can be killed and restarted at the same addresses."""
 
     def __init__(self, folder: Path, more: str = "", tls: str = "") -> None:
         self.folder = folder
@@ -116,7 +116,7 @@ class Server:
         body: bytes | None = None,
         **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Any request: status, headers and body of the reply."""
+        """Send a request; returns status, headers and body of the reply."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=body, method=method)
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
@@ -132,14 +132,14 @@ class Server:
         return [json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Kill it as `kill -9` does."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
 
     def stop(self) -> int:
-        """As an operator does; the exit code."""
+        """Stop it as an operator does; returns the exit code."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
@@ -149,11 +149,11 @@ class Server:
 
 
 class Proxy:
-    """A relay that counts the bytes of each direction, and passes on no more than `rate` bytes per second of replies.
+    """A relay that counts the bytes in each direction, and limits replies to `rate` bytes per second.
 
-    With `delay`, replies come that many seconds later, and `rounds` counts round trips: requests that were sent before any of
-    them could be answered are one. `lines` are the methods and paths of all requests. `hints` are those round trips that
-    began with the hint of the newest manifest. With `older`, it is a server that does not know methods.
+    With `delay`, replies begin that many seconds later. `rounds` counts round trips: requests sent before any of them
+    could be answered count as one. `lines` are the methods and paths of all requests. `hints` are the round trips that
+    start with the hint of the newest manifest. With `older`, it acts as a server without methods.
     """
 
     def __init__(self, port: int, rate: float | None = None, older: bool = False, delay: float = 0.0) -> None:
@@ -176,14 +176,19 @@ class Proxy:
 
     def _pair(self, client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", self.target)) as server:
-            back = threading.Thread(target=self._relay, args=(server, client, False), daemon=True)
+            asked = threading.Event()
+            back = threading.Thread(target=self._relay, args=(server, client, False, asked), daemon=True)
             back.start()
-            self._relay(client, server, True)
+            self._relay(client, server, True, asked)
             back.join()
 
-    def _relay(self, source: socket.socket, sink: socket.socket, is_request: bool) -> None:
+    def _relay(
+        self, source: socket.socket, sink: socket.socket, is_request: bool, asked: threading.Event
+    ) -> None:
         try:
             while piece := source.recv(1 << 16):
+                if is_request:
+                    asked.set()
                 with self._lock:
                     if is_request:
                         self.sent += len(piece)
@@ -203,7 +208,8 @@ class Proxy:
                         self.received += len(piece)
                         if self.rate is not None:
                             time.sleep(len(piece) / self.rate)
-                if not is_request:
+                if not is_request and asked.is_set():  # the first piece of a reply
+                    asked.clear()
                     time.sleep(self.delay)
                 sink.sendall(piece)
         except OSError:

@@ -171,7 +171,8 @@ def aplod(data, size):
 
 
 def positions(data, count):
-    """A list of places, in batches of 128: the first, then gaps in few bits, and exceptions. Gives the places and what follows."""
+    """A list of places, in batches of 128: the first, then gaps in few bits, and exceptions. Gives the places and what
+    follows."""
     places = []
     while len(places) < count:
         first, bits, exceptions = struct.unpack_from("<IBB", data)

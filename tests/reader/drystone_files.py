@@ -1,4 +1,5 @@
-"""Byte files, read by docs/format/files.md alone: `read(folder)` gives each path with its bytes, its target, or None for a folder."""
+"""Byte files, read by docs/format/files.md alone: `read(folder)` gives each path with its bytes, its target, or None
+for a folder."""
 
 import struct
 

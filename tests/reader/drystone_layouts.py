@@ -1,11 +1,12 @@
-"""Where subchunks stand and how their cells are arranged, as docs/format/block-index.md says under "Layouts" and "Subchunk table". Part of
-the reader."""
+"""Where subchunks stand and how their cells are arranged, as docs/format/block-index.md says under "Layouts" and
+"Subchunk table". Part of the reader."""
 
 import numpy as np
 
 
 def layout_of(encoding):
-    """What a dictionary item says of its layout, its number or room, place and order of cells; whether it is a replica or a part."""
+    """What a dictionary item says of its layout, its number or room, place and order of cells; whether it is a replica
+    or a part."""
     replica = {"replica": encoding[7]} if 7 in encoding else {}
     if encoding[2] == 2:
         replica |= {"part": encoding[8]}

@@ -1,4 +1,5 @@
-"""Read programs and their replies in plain Python, from docs/format/read-program.md alone. Slow and short on purpose."""
+"""Read programs and their replies in plain Python, from docs/format/read-program.md alone. Slow and short on
+purpose."""
 
 import struct
 

@@ -1,7 +1,8 @@
 """A reader of Drystone containers, written from docs/format/ alone: it shows that the documents suffice.
 
 `open_container(path)` gives a Container: variables(), steps(), attrs(path), read(path, step). Standard library and
-NumPy; codecs are in drystone_codecs.py, `zstandard` only where a chain needs it. Every CRC is checked before what it covers is used.
+NumPy; codecs are in drystone_codecs.py, `zstandard` only where a chain needs it. Every CRC is checked before what it
+covers is used.
 """
 
 import json
@@ -19,19 +20,11 @@ import numpy as np
 
 import drystone_codecs as codecs
 import drystone_layouts as layouts
-
-
-class CorruptError(Exception):
-    """Bytes are not what they claim to be."""
+from drystone_types import BLOB, SCALARS, CorruptError, item_size, leaves, need, numpy_dtype, values_of
 
 
 class UnsupportedError(Exception):
     """The container needs a newer reader."""
-
-
-def need(condition, what):
-    if not condition:
-        raise CorruptError(what)
 
 
 CRC_TABLE = list(range(256))
@@ -255,45 +248,6 @@ def piece_payload(read, piece):
     return payload, checks, bytes_[4 * k :]
 
 
-SCALARS = {"bool": "?", "complex64": "<c8", "complex128": "<c16", "float16": "<f2", "float32": "<f4", "float64": "<f8"}
-SCALARS |= {f"{sign}int{8 * n}": f"<{'u' if sign else 'i'}{n}" for sign in ("", "u") for n in (1, 2, 4, 8)}
-SCALARS["bfloat16"] = "<u2"  # the bits: NumPy has no such type
-BLOB = ("s", 3)  # how types begin whose values are blobs: "string", and [3, the type of the numbers of a list]
-
-
-def numpy_dtype(d):
-    if isinstance(d, str) or d[0] == 3:
-        need(d[0] in BLOB or d in SCALARS, f"type {d}")
-        return np.dtype(object if d[0] in BLOB else SCALARS[d])
-    if d[0] < 2:
-        return np.dtype(f"{'S' if d[0] == 0 else '<U'}{d[1]}")
-    names, inner, shapes, offsets = zip(*d[2])
-    formats = [(numpy_dtype(i), tuple(shape)) for i, shape in zip(inner, shapes)]
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": d[1]})
-
-
-def item_size(d):
-    return 16 if d[0] in BLOB else numpy_dtype(d).itemsize
-
-
-def scalar_size(d):
-    return {"s": 8, 3: 8, 0: 1, 1: 4}.get(d[0]) or numpy_dtype(d).itemsize // (2 if "complex" in d else 1)
-
-
-def leaves(d, base=0):
-    """(offset, size, size of a scalar) of each leaf member, depth first."""
-    if isinstance(d, str) or d[0] < 2:
-        return [(base, item_size(d), scalar_size(d))]
-    out = []
-    for _, inner, shape, offset in d[2]:
-        if isinstance(inner, list) and inner[0] == 2:
-            for i in range(prod(shape)):
-                out += leaves(inner, base + offset + i * inner[1])
-        else:
-            out.append((base + offset, prod(shape) * item_size(inner), scalar_size(inner)))
-    return out
-
-
 def decode_chain(chain, stored, size, item, scalar):
     """The decoded bytes of a subchunk."""
     if chain in ("", "none", "identity"):
@@ -376,12 +330,11 @@ class Container:
         return [self._fill(dtype, b[0]["count"], None, b, []) for _, b in sorted(blocks.items())]
 
     def _fill(self, dtype, shape, fill, entries, clips):
-        strings, size, places = dtype[0] in BLOB, item_size(dtype), leaves(dtype)
-        out = np.full(shape if strings else 0, "", object)
+        size, places, held = item_size(dtype), leaves(dtype), [None]
         raw = np.tile(np.frombuffer(fill or bytes(size), np.uint8), prod(shape)).reshape(*shape, size)
         for e in entries:
             need(e["member"] < len(places) and len(e["count"]) == len(shape), "entry of another type")
-            (offset, whole, scalar), width = places[e["member"]], e["encoding"]["item"]
+            (offset, whole, scalar, kind), width = places[e["member"]], e["encoding"]["item"]
             offset += (part := e["encoding"].get("part", 0))
             need(part + width <= whole if "part" in e["encoding"] else width == whole, "element size of an entry")
             limit = [min(n) for n in zip(shape, *[clip for commit, clip in clips if e["commit"] <= commit])]
@@ -390,13 +343,13 @@ class Container:
                 n = [max(0, min(c, stop - a)) for c, stop, a in zip(cells.shape, limit, at)]
                 source = cells[tuple(slice(0, c) for c in n)]
                 target = tuple(slice(a, a + c) for a, c in zip(at, n))
-                if strings:
-                    texts = np.empty(prod(n), object)
-                    texts[:] = [self._blob(e, bytes(reference), dtype) for reference in source.reshape(-1, 16)]
-                    out[target] = texts.reshape(n)
-                else:
-                    raw[(*target, slice(offset, offset + width))] = source
-        return out if strings else raw.reshape(-1).view(numpy_dtype(dtype)).reshape(shape)
+                if kind[0] in BLOB:  # numbers in `held` replace the references
+                    first = len(held)
+                    held += [self._blob(e, bytes(reference), kind) for reference in source.reshape(-1, 16)]
+                    numbers = np.array([(n, 0) for n in range(first, len(held))], "<u8")
+                    source = numbers.view(np.uint8).reshape(source.shape)
+                raw[(*target, slice(offset, offset + width))] = source
+        return values_of(raw, dtype, held)
 
     def _subchunks(self, e, width, scalar):
         """(first cell in the box, cells x width bytes) of each subchunk."""

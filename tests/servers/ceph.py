@@ -1,10 +1,12 @@
-"""A small Ceph cluster on this machine, for tests and examples: one monitor and some storage daemons, without a manager.
+"""A small Ceph cluster on this machine, for tests and examples: one monitor and some storage daemons, without a
+manager.
 
     python tests/servers/ceph.py start FOLDER [--osds 3] [--classes FOLDER] [--listed] [--bluestore]
     python tests/servers/ceph.py stop FOLDER
 
-It needs Debian's packages ceph-mon, ceph-osd, ceph-common and python3-rados, no root and no systemd, and listens on loopback alone. Started, it prints
-the path of the configuration that `CEPH_CONF` or the option `conf` names. It has a pool `test` without copies.
+It needs Debian's packages ceph-mon, ceph-osd, ceph-common and python3-rados, no root and no systemd, and listens on
+loopback alone. Started, it prints the path of the configuration that `CEPH_CONF` or the option `conf` names. It has a
+pool `test` without copies.
 """
 
 from __future__ import annotations

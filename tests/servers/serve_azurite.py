@@ -1,8 +1,10 @@
-"""Azurite's blob service with one container, for tests and for trying things out: `python tests/servers/serve_azurite.py [PORT]`.
+"""Azurite's blob service with one container, for tests and for trying things out: `python
+tests/servers/serve_azurite.py [PORT]`.
 
 Azurite is Microsoft's emulator of Azure Storage, an npm package (`npm install --global azurite`). It is looked for as
-`azurite-blob` on the PATH; DRYSTONE_AZURITE names it elsewhere. Blobs are kept in memory. It ends with Ctrl-C, or when this
-script's standard input is closed. The first line printed is its address; account and key are those of every emulator:
+`azurite-blob` on the PATH; DRYSTONE_AZURITE names it elsewhere. Blobs are kept in memory. It ends with Ctrl-C, or when
+this script's standard input is closed. The first line printed is its address; account and key are those of every
+emulator:
 
     export AZURE_STORAGE_ENDPOINT=http://127.0.0.1:10000/devstoreaccount1 AZURE_STORAGE_ACCOUNT_NAME=devstoreaccount1
     export AZURE_STORAGE_ACCOUNT_KEY=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==

@@ -2,8 +2,8 @@
 
 It is an emulator of Google Cloud Storage, a Go program (`go install github.com/fsouza/fake-gcs-server@v1.56.1`). It is
 looked for as `fake-gcs-server` on the PATH and in ~/go/bin; DRYSTONE_FAKE_GCS names it elsewhere. Objects are kept in
-memory. It ends with Ctrl-C, or when this script's standard input is closed. The first line printed is its address. It checks
-no signature, and takes objects by Google's JSON interface only:
+memory. It ends with Ctrl-C, or when this script's standard input is closed. The first line printed is its address. It
+checks no signature, and takes objects by Google's JSON interface only:
 
     export GOOGLE_BASE_URL=http://127.0.0.1:4443 GOOGLE_SKIP_SIGNATURE=true
 """

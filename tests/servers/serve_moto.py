@@ -1,7 +1,7 @@
 """Moto's S3 server with one bucket, for tests and for trying things out: `python tests/servers/serve_moto.py [PORT]`.
 
-It keeps objects in memory, checks no signature, and ends with Ctrl-C, or when its standard input is closed. The first line that it
-prints is its address; any keys will do:
+It keeps objects in memory, checks no signature, and ends with Ctrl-C, or when its standard input is closed. The first
+line that it prints is its address; any keys will do:
 
     export AWS_ENDPOINT_URL=http://127.0.0.1:5000 AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x
 """

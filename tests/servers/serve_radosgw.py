@@ -1,7 +1,7 @@
 """Ceph's own S3 gateway over a small cluster, with one bucket: `python tests/servers/serve_radosgw.py [PORT]`.
 
-It needs Debian's packages of `ceph.py` beside this, and radosgw. It ends with Ctrl-C, or when this script's standard input is closed. The first
-line printed is its address. It checks signatures:
+It needs Debian's packages of `ceph.py` beside this, and radosgw. It ends with Ctrl-C, or when this script's standard
+input is closed. The first line printed is its address. It checks signatures:
 
     export AWS_ENDPOINT_URL=http://127.0.0.1:7480 AWS_ACCESS_KEY_ID=drystone AWS_SECRET_ACCESS_KEY=drystone-secret
 """

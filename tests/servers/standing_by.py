@@ -17,7 +17,8 @@ MISSING = 3
 
 
 def find(name: str, variable: str) -> str:
-    """The program: what the environment variable names, else one on the PATH or in ~/go/bin. Ends the script where there is none."""
+    """The program: what the environment variable names, else one on the PATH or in ~/go/bin. Ends the script where
+    there is none."""
     found = (
         os.environ.get(variable) or shutil.which(name) or shutil.which(name, path=Path.home() / "go" / "bin")
     )

@@ -12,7 +12,8 @@ COMMON = ("bash", "chmod", "env", "grep", "head", "mktemp", "rm", "sed", "tail",
 
 @pytest.fixture
 def system(tmp_path):
-    """A PATH of its own, in which nothing that tests need is installed and `apt-get` writes down what it is asked for."""
+    """A PATH of its own, in which nothing that tests need is installed and `apt-get` writes down what it is asked
+    for."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in COMMON:

@@ -1,7 +1,8 @@
-"""A real browser without a window, driven through the pipe of its developers' protocol: nothing but the browser is needed.
+"""A real browser without a window, driven through the pipe of its developers' protocol: nothing but the browser is
+needed.
 
-It is Chromium, as Debian's `chromium-headless-shell` or any Chromium or Chrome in `PATH` brings it; `DRYSTONE_BROWSER` names
-another.
+It is Chromium, as Debian's `chromium-headless-shell` or any Chromium or Chrome in `PATH` brings it; `DRYSTONE_BROWSER`
+names another.
 """
 
 import base64

@@ -237,7 +237,7 @@ def test_earlier_snapshots_can_be_asked_for(served, ask):
         ("picture", 400, {"name": "series", "place": "0:501"}, "500 cells"),
         ("picture", 400, {"name": "series", "place": "-1:4"}, "outside"),
         ("picture", 400, {"name": "series", "place": "9:9"}, "outside"),
-        ("picture", 400, {"name": "series", "place": "x:y"}, "no place"),
+        ("picture", 400, {"name": "series", "place": "x:y"}, "not a position"),
         ("picture", 400, {"name": "series", "place": "5"}, "one or two axes"),
         ("picture", 400, {"name": "series", "place": ":", "most": 10**9}, "most"),
         ("picture", 400, {"name": "series", "place": ":", "most": "nan"}, "whole number"),
@@ -405,7 +405,7 @@ def test_a_mistake_in_an_answer_is_told(served, ask, monkeypatch):
     monkeypatch.setattr(served[1]._questions, "ask", fails)
     assert (
         ask.refused("tree", 500)
-        == "drystone made a mistake, please report it: ZeroDivisionError: of all things"
+        == "internal error in drystone, please report it: ZeroDivisionError: of all things"
     )
 
 

@@ -1,11 +1,12 @@
 """The peers: each a module that says how it is driven, and why so. All store the same arrays, in their own way.
 
 Invariants
-- an engine gets what suits it: files per process where it has no parallel writers, chunks that are the writers' blocks, no codec
-  where none is measured; the number of steps ahead, if it wants that;
-- an act ends equally durable for all: with `durable` the data and what finds it are synced when `Writer.end` (and `commit`)
-  returned, else they are with the system, and another process that opens the store sees them;
-- what reading needs to know of the writers' boxes is in `Layout`: raw files and files per process would be lost without it.
+- an engine gets what suits it: files per process where it has no parallel writers, chunks that are the writers' blocks,
+  no codec where none is measured; the number of steps ahead, if it wants that;
+- an act ends equally durable for all: with `durable` the data and what finds it are synced when `Writer.end` (and
+  `commit`) returned, else they are with the system, and another process that opens the store sees them;
+- what reading needs to know of the writers' boxes is in `Layout`: raw files and files per process would be lost without
+  it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Spec:
     shape: tuple[int, ...]
     dtype: str
     chunks: tuple[int, ...] | None
-    """Where a store has chunks: the blocks that are written, or others; all of it is none. None: as the engine does by itself."""
+    """Where a store has chunks: the blocks that are written, or others; all of it is none. None: as the engine does by
+    itself."""
 
     @property
     def block_bytes(self) -> int:

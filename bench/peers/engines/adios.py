@@ -1,7 +1,8 @@
-"""ADIOS2 with its newest engine, BP5, by the low-level calls: a folder per process (its wheels have no MPI, which joins them).
+"""ADIOS2 with its newest engine, BP5, by the low-level calls: a folder per process, since its wheels have no MPI.
 
-Every process's file has the global shapes and holds its own blocks. Puts are deferred (its default, and without a copy for large
-blocks). Its wheels are built without lossless codecs. A step ends as BP5 ends it: data and metadata written, `durable` is fsync by path.
+Every process's file has the global shapes and holds its own blocks. Puts are deferred (its default, and without a copy
+for large blocks). Its wheels are built without lossless codecs. A step ends as BP5 ends it: data and metadata written,
+`durable` is fsync by path.
 """
 
 from __future__ import annotations

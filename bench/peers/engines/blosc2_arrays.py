@@ -1,7 +1,7 @@
 """Blosc2's arrays: a file per process and array (it has no parallel writers), and per step where a step is large.
 
-Contiguous frames, which it recommends for a single file; level 0 where no codec is measured; its own threads and block shapes. Small steps
-grow one array by chunks of one step. It syncs nothing: `durable` is fsync by path.
+Contiguous frames, which it recommends for a single file; level 0 where no codec is measured; its own threads and block
+shapes. Small steps grow one array by chunks of one step. It syncs nothing: `durable` is fsync by path.
 """
 
 from __future__ import annotations

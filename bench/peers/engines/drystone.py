@@ -1,4 +1,4 @@
-"""Drystone: defaults. One container for all; rank 0's commit makes a step visible (a single writer commits by itself)."""
+"""Drystone with defaults: one container; rank 0's commit makes a step visible, a single writer commits itself."""
 
 from __future__ import annotations
 

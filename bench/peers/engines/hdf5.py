@@ -1,8 +1,9 @@
-"""HDF5 through h5py: the latest format, whose metadata is smallest; a file per process (its wheels have no parallel HDF5).
+"""HDF5 through h5py: the latest format, with the smallest metadata; a file per process (no parallel HDF5 in wheels).
 
-Large blocks are contiguous datasets, one per step: the fastest that HDF5 writes and reads. Small steps grow one dataset in chunks of
-8 steps: with 1 it reads series ten times as slowly, with 64 it writes each step half as slowly again. Many blocks are the chunks of one dataset, written by `write_direct_chunk`, which passes the chunk cache by. The file
-is flushed at the end of a step, so that others can open it; `durable` is fsync on its own descriptor.
+Large blocks are contiguous datasets, one per step: the fastest that HDF5 writes and reads. Small steps grow one dataset
+in chunks of 8 steps: with 1 it reads series ten times as slowly, with 64 it writes each step half as slowly again. Many
+blocks are the chunks of one dataset, written by `write_direct_chunk`, which passes the chunk cache by. The file is
+flushed at the end of a step, so that others can open it; `durable` is fsync on its own descriptor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """netCDF-4 through netCDF4: a file per process; contiguous storage; no filling, no masks, no scaling.
 
-Dimensions have fixed lengths: an unlimited one, which is chunked, took four times as long. So the number of steps is known ahead. Many blocks and codecs are chunks. `sync` at the end of a step; `durable` is fsync by path.
+Dimensions have fixed lengths: an unlimited one, which is chunked, took four times as long. So the number of steps is
+known ahead. Many blocks and codecs are chunks. `sync` at the end of a step; `durable` is fsync by path.
 """
 
 from __future__ import annotations

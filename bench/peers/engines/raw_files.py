@@ -1,7 +1,7 @@
 """Plain files by system calls from Python: a limit, not a rival. A file per process, blocks one after another.
 
-It has no metadata, checksums, commits or names; its reader knows what lies where, and reads the shortest range that holds the part
-it wants (whole neighbouring blocks in calls of up to a megabyte).
+It has no metadata, checksums, commits or names; its reader knows what lies where, and reads the shortest range that
+holds the part it wants (whole neighbouring blocks in calls of up to a megabyte).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""TensorStore's zarr3 driver on local files: one store, into which all processes write; puts run side by side, waited for at the end.
+"""TensorStore's zarr3 driver on local files: all processes write one store; puts run concurrently until the end.
 
-Chunks as for zarr-python; many small blocks become inner chunks of shards, and a transaction per row of shards writes each once.
-`file_io_sync`, its own setting (on unless told otherwise), syncs every file and folder; async is the same without it.
+Chunks as for zarr-python; many small blocks become inner chunks of shards, and a transaction per row of shards writes
+each once. `file_io_sync`, its own setting (on unless told otherwise), syncs every file and folder; async is the same
+without it.
 """
 
 from __future__ import annotations

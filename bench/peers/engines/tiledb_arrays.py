@@ -1,8 +1,8 @@
 """TileDB: one dense array whose attributes are the variables, tiles of the writers' blocks, no filters.
 
-Each write is a fragment of its own, so a process gathers its attributes and writes a step at once, and many small blocks a row of blocks
-along the first axis at a time: fragments are what its reads and opening pay for. TileDB always syncs what it writes; it has no setting
-to leave that, so its async figures are durable ones.
+Each write is a fragment of its own, so a process gathers its attributes and writes a step at once, and many small
+blocks a row of blocks along the first axis at a time: fragments are what its reads and opening pay for. TileDB always
+syncs what it writes; it has no setting to leave that, so its async figures are durable ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Zarr v3 through zarr-python, on local files: one store, into which all processes write whole chunks.
 
-Chunks are the writers' blocks. Many small blocks become the inner chunks of shards, a row of blocks along the first axis each; shards
-are written whole, so the writer gathers a row first. Chunks of fill values are written too, which spares the comparison. Steps are
-known ahead, so that no step rewrites metadata. Zarr syncs nothing: `durable` is fsync of every file that was made.
+Chunks are the writers' blocks. Many small blocks become the inner chunks of shards, a row of blocks along the first
+axis each; shards are written whole, so the writer gathers a row first. Chunks of fill values are written too, which
+spares the comparison. Steps are known ahead, so that no step rewrites metadata. Zarr syncs nothing: `durable` is fsync
+of every file that was made.
 """
 
 from __future__ import annotations

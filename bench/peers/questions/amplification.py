@@ -1,7 +1,7 @@
-"""How many bytes and calls does an act take for the values it is about? Exact counts of the system (`/proc/self/io`), the same on any machine.
+"""How many bytes and calls does an operation take per value? Exact counts of the kernel (`/proc/self/io`).
 
-A store of 64 MiB (8 MiB in a quick run) in blocks of 64^3 floats; the acts touch little of it. Bytes are what passed between the process and the system, in multiples of the
-values; opening is included.
+A store of 64 MiB (8 MiB in a quick run) in blocks of 64^3 floats; the acts touch little of it. Bytes are what passed
+between the process and the system, in multiples of the values; opening is included.
 """
 
 from __future__ import annotations

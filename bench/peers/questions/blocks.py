@@ -1,7 +1,8 @@
 """What one process pays for writing an array of many blocks, for opening it, for reading planes and boxes of it.
 
-Two tables. *Planes and boxes*: blocks of 1 MiB, of which readers want planes across each axis and boxes that no block has. *Many
-blocks*: blocks of 16 KiB, which come one at a time. Everything includes opening and closing, and `open` goes to the first value.
+Two tables. *Planes and boxes*: blocks of 1 MiB, of which readers want planes across each axis and boxes that no block
+has. *Many blocks*: blocks of 16 KiB, which come one at a time. Everything includes opening and closing, and `open` goes
+to the first value.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def run(bench: Bench) -> list[Question]:
             bench, question, data, "plane across the last axis", (slice(None), slice(None), slice(n, n + 1))
         )
         question.remarks.append(
-            "zarr, tensorstore and TileDB gather rows of blocks first (shards, fragments): a file or fragment per block is many times slower."
+            "zarr, tensorstore and TileDB gather rows of blocks first (shards, fragments): a file or fragment per "
+            "block is many times slower."
         )
         tables.append(question)
     return tables

@@ -1,7 +1,7 @@
-"""What does a checkpoint cost? 8 variables of doubles, each of the same box per process, committed so that others can read them.
+"""What does a checkpoint cost? 8 variables of doubles, the same box per process, committed so that others can read.
 
-Stores are open before, as in a running simulation. Timed is from the first process that begins to the last that is done, and to the
-end of Drystone's commit. Every value of every step is compared afterwards.
+Stores are open before, as in a running simulation. Timed is from the first process that begins to the last that is
+done, and to the end of Drystone's commit. Every value of every step is compared afterwards.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def run(bench: Bench) -> list[Question]:
         for durable in (True, False):
             _case(bench, question, count, edge, durable)
     question.remarks.append(
-        "TileDB always syncs: its async figures are durable ones. Drystone's time includes rank 0's commit; the others have nothing "
-        "that makes a step visible as a whole."
+        "TileDB always syncs: its async figures are durable ones. Drystone's time includes rank 0's commit; the "
+        "others have nothing that makes a step visible as a whole."
     )
     return [question]
 

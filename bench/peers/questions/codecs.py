@@ -1,7 +1,7 @@
-"""What does lossless compression give and cost? Simulated fields of bench/transforms, each engine's zstd at level 1 behind a byte shuffle.
+"""What does lossless compression gain and cost? Simulated fields, each engine's zstd at level 1 after a byte shuffle.
 
-Drystone is there a second time with what it chooses by itself (`auto`). Written to the page cache and read warm; compression in more
-depth, method against method, is bench/transforms.
+Drystone is there a second time with what it chooses by itself (`auto`). Written to the page cache and read warm;
+compression in more depth, method against method, is bench/transforms.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What do stores do with damage? A bit flipped in values or in metadata, a file cut short, a writer killed at work.
 
-Each trial damages a copy of a closed store of 6 steps and reads everything in a process of its own. *detected*: an error; *silent*: other values than
-were written, without a word; *unharmed*: all values right; *died*: the reading process was killed by a signal or did not end. The killed writer had
-ended N steps (killed with SIGKILL while it wrote on): how many of those N can be read afterwards, as the next process finds the store.
+Each trial damages a copy of a closed store of 6 steps and reads everything in a process of its own. *detected*: an
+error; *silent*: other values than were written, without a word; *unharmed*: all values right; *died*: the reading
+process was killed by a signal or did not end. The killed writer had ended N steps (killed with SIGKILL while it wrote
+on): how many of those N can be read afterwards, as the next process finds the store.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ def run(bench: Bench) -> list[Listing]:
     """One table."""
     few, many = (2, 3) if bench.settings.quick else (8, 40)
     listing = Listing(
-        f"Damage: {few} flipped bits in values, {many} in metadata, {few} cuts; a writer killed in step {STEPS} of {STEPS}",
+        f"Damage: {few} flipped bits in values, {many} in metadata, {few} cuts; a writer killed in step {STEPS} of "
+        f"{STEPS}",
         ["", "bit in values", "bit in metadata", "file cut short", "steps kept of those ended before a kill"],
     )
     with bench.folder("damage") as folder:
@@ -163,8 +165,9 @@ def run(bench: Bench) -> list[Listing]:
             bench.settings.say(f"damage: {key}")
             listing.rows.append(_engine(folder, key, engine, few, many))
     listing.remarks.append(
-        "Counts of trials by their worst outcome. *unharmed* in metadata: the byte was not needed to read (times, names of versions, free space). Places are drawn by a "
-        "fixed seed from all bytes that are not values. For the cut the largest file loses a part of its end."
+        "Counts of trials by their worst outcome. *unharmed* in metadata: the byte was not needed to read (times, "
+        "names of versions, free space). Places are drawn by a fixed seed from all bytes that are not values. For "
+        "the cut the largest file loses a part of its end."
     )
     return [listing]
 

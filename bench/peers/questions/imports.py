@@ -1,8 +1,8 @@
 """Whether `drystone import` and `drystone export` are as fast as the slower of the two libraries involved.
 
-Beside the command stand its halves: the other library reading (or writing) the whole array in one call, and Drystone writing (or reading) it. Who
-does one after the other takes the sum; the bar is the larger of the two. Files lie in the page cache; nothing is synced. Peak memory is of a
-process of its own, over what it had before.
+Beside the command stand its halves: the other library reading (or writing) the whole array in one call, and Drystone
+writing (or reading) it. Who does one after the other takes the sum; the bar is the larger of the two. Files lie in the
+page cache; nothing is synced. Peak memory is of a process of its own, over what it had before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How much memory do a write and a read take beyond the caller's buffers? One array of 64 MiB, in and out, raw and compressed.
+"""How much memory do a write and a read need beside the caller's buffers? An array of 64 MiB, raw and compressed.
 
-Each act has a process of its own, which imports the engine, touches its buffers, does a tiny act first (for what is loaded once), lets the system forget
-its peak, acts, and tells how far the peak (VmHWM) rose. An engine that returns an array of its own is allowed that array.
+Each act has a process of its own, which imports the engine, touches its buffers, does a tiny act first (for what is
+loaded once), lets the system forget its peak, acts, and tells how far the peak (VmHWM) rose. An engine that returns an
+array of its own is allowed that array.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does a restart cost? A checkpoint of 8 variables by 4 processes, read by 4, by 2 and by 5, which cut the grid otherwise.
+"""What does a restart cost? A checkpoint of 8 variables by 4 processes, read by 4, 2 and 5 with other partitions.
 
-Timed is from the first process that opens to the last that has its 8 variables in buffers touched before, and has closed. Cold: all
-files were brought to the device and forgotten just before.
+Timed is from the first process that opens to the last that has its 8 variables in buffers touched before, and has
+closed. Cold: all files were brought to the device and forgotten just before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What do many steps cost? 10 variables of 32^2 floats; every step can be seen by other processes when it ends.
 
-Then: opening, the series of one point over all steps, all variables of the last step, one variable over all steps. Everything includes
-opening and closing.
+Then: opening, the series of one point over all steps, all variables of the last step, one variable over all steps.
+Everything includes opening and closing.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def run(bench: Bench) -> list[Question]:
                     bench.alternate(name, acts, 5, bytes_each=each, writes=False, warm_up=False)
                 )
     question.remarks.append(
-        "h5py gathers 8 steps in a chunk, netCDF has one array laid out ahead; with both no step is visible as a whole. "
-        "zarr, tensorstore and netCDF were told the number of steps ahead. TileDB's async is durable."
+        "h5py gathers 8 steps in a chunk, netCDF has one array laid out ahead; with both no step is visible as a "
+        "whole. zarr, tensorstore and netCDF were told the number of steps ahead. TileDB's async is durable."
     )
     return [question]
 

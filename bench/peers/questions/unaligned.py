@@ -1,8 +1,9 @@
-"""What becomes of values when processes write boxes that share chunks? Four write at once, for several rounds; all is read back and counted.
+"""Are values lost if processes write boxes that share chunks? Four write at once, for several rounds; all is compared.
 
-The array has chunks of 32 x 32, and the four boxes meet at odd places inside them. Engines that store a file per process by default are asked for
-one store here, as a program would that changes from one process to four: HDF5 and netCDF lock the file. ADIOS2 and blosc2 are left out:
-the first writes a file per process without MPI, the second knows one writer only.
+The array has chunks of 32 x 32, and the four boxes meet at odd places inside them. Engines that store a file per
+process by default are asked for one store here, as a program would that changes from one process to four: HDF5 and
+netCDF lock the file. ADIOS2 and blosc2 are left out: the first writes a file per process without MPI, the second knows
+one writer only.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def run(bench: Bench) -> list[Listing]:
             refused = sum(1 for member in said if member)
             listing.rows.append([name, f"{wrong:,} ({wrong / total:.1%})", str(refused), text])
     listing.remarks.append(
-        "Raw processes write disjoint bytes of one file whose size and order they know. A value whose writer was refused counts as lost, which that "
-        "writer knows; with zarr nobody is told."
+        "Raw processes write disjoint bytes of one file whose size and order they know. If a writer was refused, its "
+        "value counts as lost, and the writer knows it; with zarr no process is told."
     )
     return [listing]

@@ -53,7 +53,7 @@ pub(crate) type EachAttribute = unsafe extern "C" fn(Hid, Text, Get, Put) -> Her
 
 macro_rules! functions {
     ($($name:ident($($arg:ty),*) -> $ret:ty;)*) => {
-        /// The functions of one HDF5 library.
+        /// Functions of one HDF5 library.
         #[allow(non_snake_case, reason = "the library's names")]
         pub struct Hdf5 {
             library: usize,

@@ -39,7 +39,7 @@ impl std::error::Error for Failure {}
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copied {
     /// Groups, the root among them.

@@ -21,7 +21,7 @@ pub(crate) enum ObjectKind {
 pub(crate) struct Object {
     pub(crate) path: String,
     pub(crate) kind: ObjectKind,
-    /// Of a group.
+    /// The creation order of a group.
     pub(crate) links: Vec<Link>,
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct Link {
     pub(crate) to: To,
 }
 
-/// Where a link leads.
+/// The target of a link.
 pub(crate) enum To {
-    /// To the object with this number.
+    /// The object with this number.
     Object(usize),
-    /// To a path.
+    /// A path.
     Soft(Vec<u8>),
-    /// To a path in a file, as HDF5 packs both.
+    /// A path in another file, as HDF5 packs both.
     External(Vec<u8>),
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn open<'h>(hdf5: &'h Hdf5, at: Hid, path: &str) -> Result<crate::api
     hdf5.id(unsafe { (hdf5.H5Oopen)(at, name.as_ptr(), DEFAULT) }, || format!("{path} cannot be opened"))
 }
 
-/// A link as it is found.
+/// A link as found in the source.
 struct FoundLink {
     name: String,
     kind: c_int,

@@ -29,7 +29,7 @@ impl References<'_> {
     /// Translates all references in `count` elements.
     ///
     /// # Safety
-    /// `at` leads to that many elements of this shape, as the library laid them out.
+    /// `at` leads to that many elements of this shape, as the library stored them.
     pub(crate) unsafe fn translate(&mut self, shape: &Shape, at: *mut u8, count: usize) -> Result<()> {
         if !shape.refers() {
             return Ok(());
@@ -44,7 +44,7 @@ impl References<'_> {
     /// # Safety
     /// As for [`References::translate`], for one element.
     unsafe fn element(&mut self, shape: &Shape, at: *mut u8) -> Result<()> {
-        // SAFETY: members, elements and lists are where the library laid them down.
+        // SAFETY: members, elements and lists are where the library stored them.
         unsafe {
             match shape {
                 Shape::Plain(_) | Shape::Text => Ok(()),
@@ -112,8 +112,8 @@ impl References<'_> {
         let mut given = bytes.to_vec();
         let from = given.as_mut_ptr().cast::<c_void>();
         let failed = || "a reference cannot be copied".to_string();
-        // SAFETY: an `H5R_ref_t` is as long as the type says; the old one is destroyed once, the new one lies
-        // where it lay.
+        // SAFETY: an `H5R_ref_t` is as long as the type says; the old one is destroyed once, and the new one is
+        // written in its place.
         unsafe {
             let object = self.hdf5.id((self.hdf5.H5Ropen_object)(from, DEFAULT, DEFAULT), failed)?;
             bytes.fill(0);
@@ -198,7 +198,7 @@ impl Drop for Values<'_> {
         if self.owns {
             let at = self.words.as_mut_ptr().cast();
             let space = if self.space == ALL { return } else { self.space };
-            // SAFETY: the library laid these values down, or wrote zeros where there are none.
+            // SAFETY: the library wrote these values, or zeros if there are none.
             unsafe { (self.hdf5.H5Treclaim)(self.kind, space, DEFAULT, at) };
         }
     }

@@ -48,7 +48,7 @@ struct Making<'a> {
     target: Hid,
     plan: &'a Plan,
     types: Types<'a>,
-    /// Of the copies, by number.
+    /// Ids of the copies, by number.
     tokens: Vec<Token>,
 }
 
@@ -200,7 +200,7 @@ impl<'a> Making<'a> {
         let to = open(hdf5, self.target, path)?;
         let silent = || format!("{path} has creation properties that cannot be read");
         let mut references = self.references();
-        // SAFETY: names end with NUL; values are as the library laid them down; plain calls with ids of this library.
+        // SAFETY: names end with NUL; values are as the library wrote them; plain calls with ids of this library.
         unsafe {
             let list = match object.kind {
                 ObjectKind::Group => (hdf5.H5Gget_create_plist)(from.hid),
@@ -255,7 +255,7 @@ impl<'a> Making<'a> {
             let fill = from.fill();
             from.each_block(path, |values, count, selected| {
                 let at = values.at();
-                // SAFETY: the block's values, as the library laid them down.
+                // SAFETY: the block's values, as the library wrote them.
                 unsafe {
                     if let Some(fill) = &fill {
                         let bytes = std::slice::from_raw_parts(at, count * fill.len());

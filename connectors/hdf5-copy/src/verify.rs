@@ -74,7 +74,7 @@ impl Comparing<'_> {
             let x = attributes::OpenAttribute::open(hdf5, a.hid, &name, path)?;
             let y = attributes::OpenAttribute::open(hdf5, b.hid, &name, path)?;
             let (mut left, mut right) = (x.values(path)?, y.values(path)?);
-            // SAFETY: values as the library laid them down.
+            // SAFETY: values as the library wrote them.
             let alike = x.shape == y.shape
                 && x.count == y.count
                 && unsafe { self.elements(&x.shape, left.at(), right.at(), x.count) };
@@ -114,7 +114,7 @@ impl Comparing<'_> {
     /// # Safety
     /// Both lead to an element of the shape.
     unsafe fn element(&self, shape: &Shape, a: *const u8, b: *const u8) -> bool {
-        // SAFETY: members, texts and lists are where the library laid them down.
+        // SAFETY: members, texts and lists are where the library stored them.
         unsafe {
             match shape {
                 Shape::Plain(_) => self.elements(shape, a, b, 1),

@@ -1,4 +1,4 @@
-//! The catalogue comes back as it was put, and bytes that were changed are refused.
+//! A catalogue decodes to what was encoded, and changed bytes are refused.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use drystone_hdf5_vol::fuzzing;
@@ -75,7 +75,7 @@ fn every_cut_is_noticed() {
 }
 
 #[test]
-fn behind_a_right_checksum_nothing_panics_and_what_is_taken_comes_back() {
+fn with_a_valid_checksum_nothing_panics_and_values_round_trip() {
     let bytes = Catalogue::encode(&tree(), 12);
     for bit in 0..(bytes.len() - HEADER) * 8 {
         let mut bad = bytes[HEADER..].to_vec();
@@ -85,7 +85,7 @@ fn behind_a_right_checksum_nothing_panics_and_what_is_taken_comes_back() {
 }
 
 #[test]
-fn an_object_goes_with_its_last_link_and_takes_what_only_it_led_to() {
+fn an_object_is_removed_with_its_last_link_and_with_its_dependants() {
     let mut tree = tree();
     let group = match tree.group(ROOT).unwrap().links[&b"g"[..]].target {
         Target::Hard(id) => id,
@@ -101,11 +101,11 @@ fn an_object_goes_with_its_last_link_and_takes_what_only_it_led_to() {
     assert_eq!(tree.reap(vec![dataset], |_| false).len(), 2, "the dataset and its type");
 }
 
-/// Symptom: a file did not open any more ("a reference to a type that is not committed") after a program had deleted a
-/// committed type that a dataset had. Cause: the type went with its last link, and the catalogue that was
-/// stored was refused. Such catalogues are read now.
+/// Symptom: a file no longer opened ("a reference to a type that is not committed") after a program had deleted
+/// a committed type that a dataset used. Cause: the type was removed with its last link, so the stored
+/// catalogue was refused. Such catalogues are now read.
 #[test]
-fn a_dataset_whose_committed_type_was_lost_keeps_what_the_type_was() {
+fn a_dataset_keeps_the_definition_of_its_lost_committed_type() {
     let mut tree = tree();
     let group = tree.plain(b"/g").unwrap();
     let dataset = tree.plain(b"/again").unwrap();

@@ -1,5 +1,5 @@
-//! A file of several ranks, here threads: what each writes by itself becomes one file, and ranks that
-//! disagree are told so.
+//! A file of several ranks, here threads: the ranks' separate writes become one file, and disagreeing ranks get
+//! errors.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use drystone_hdf5_vol::model::tree::{
 };
 use drystone_hdf5_vol::ranks::team::Ranks;
 
-/// Threads that put what they send on one board.
+/// Threads that exchange messages through a shared board.
 struct Threads {
     rank: u32,
     board: Arc<(Mutex<Vec<Vec<u8>>>, Barrier)>,
@@ -42,7 +42,7 @@ impl Ranks for Threads {
     }
 }
 
-/// Runs a rank per thread; gives what each returns, in their order.
+/// Runs one rank per thread; returns their results in order.
 fn on_ranks<T: Send>(size: u32, body: impl Fn(u32, Arc<dyn Ranks>) -> T + Sync) -> Vec<T> {
     let board = Arc::new((Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize)));
     std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ fn integer() -> StoredType {
     StoredType { encoded: vec![3, 0, 0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0], size: 4, committed: None }
 }
 
-/// What H5Dcreate does on one rank.
+/// Does the work of H5Dcreate on one rank.
 fn dataset(file: &Opening, name: &str, dims: &[u64], most: &[u64]) -> Id {
     let dataset = Dataset {
         dtype: integer(),
@@ -107,7 +107,7 @@ fn whole(file: &Opening, name: &str, count: &[u64]) -> Vec<i32> {
 }
 
 #[test]
-fn what_ranks_write_apart_is_one_file_and_is_seen_by_all_after_a_flush() {
+fn separate_writes_of_ranks_are_one_file_visible_to_all_after_a_flush() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.h5");
     on_ranks(4, |rank, ranks| {
@@ -115,12 +115,12 @@ fn what_ranks_write_apart_is_one_file_and_is_seen_by_all_after_a_flush() {
         let x = dataset(&file, "x", &[4, 6], &[4, 6]);
         let row = bytes((0..6).map(|i| rank as i32 * 10 + i));
         file.shared.write(x, &Cells::Box(vec![u64::from(rank), 0], vec![1, 6]), row).unwrap();
-        // What a rank wrote it reads at once.
+        // A rank reads its own writes at once.
         assert_eq!(whole(&file, "x", &[4, 6])[rank as usize * 6 + 5], rank as i32 * 10 + 5);
         file.flush().unwrap();
         let expected: Vec<i32> = (0..4).flat_map(|r| (0..6).map(move |i| r * 10 + i)).collect();
         assert_eq!(whole(&file, "x", &[4, 6]), expected);
-        // Cells of a dataset, each rank every fourth: others' cells are not touched.
+        // Cells of a dataset, each rank every fourth: cells of others stay unchanged.
         let y = dataset(&file, "y", &[100_000], &[100_000]);
         let mine: Vec<(u64, u64)> = (0..1000).map(|i| (i * 100 + u64::from(rank), 1)).collect();
         file.shared.write(y, &Cells::Runs(mine), bytes((0..1000).map(|i| i * 4 + rank as i32))).unwrap();
@@ -139,7 +139,7 @@ fn blocks(path: &Path, variable: &str) -> usize {
     container(path).reading(variable, None).unwrap().blocks(None).unwrap().len()
 }
 
-/// The cells of a rank that takes every `size`-th, from the `rank`-th on.
+/// The cells of one rank: every `size`-th, starting at `rank`.
 fn turns(rank: u32, size: u64, cells: u64) -> Vec<(u64, u64)> {
     (0..cells / size).map(|i| (i * size + u64::from(rank), 1)).collect()
 }
@@ -158,10 +158,10 @@ fn cells_that_ranks_write_in_turns_are_few_blocks() {
         for set in [line, plane] {
             file.shared.write(set, &Cells::Runs(turns(rank, 3, CELLS)), values(0)).unwrap();
         }
-        // Seen at once by who wrote them.
+        // Visible at once to the rank that wrote them.
         let seen = whole(&file, "line", &[CELLS]);
         assert!((0..3).all(|r| seen[300 + r] == if r == rank as usize { 300 + r as i32 } else { 0 }));
-        // Of every third cell nothing is written, and what was there stays.
+        // Every third cell is not written and keeps its value.
         file.shared
             .write(gaps, &Cells::Box(vec![u64::from(rank)], vec![1]), bytes([-1 - rank as i32]))
             .unwrap();
@@ -170,7 +170,7 @@ fn cells_that_ranks_write_in_turns_are_few_blocks() {
             file.shared.write(gaps, &Cells::Runs(turns(rank, 3, CELLS)), values(0)).unwrap();
         }
         file.flush().unwrap();
-        // Again, over what was flushed; a second write of the same cells is the newer.
+        // Overwrites flushed cells; of two writes of the same cells, the later one is newer.
         file.shared.write(line, &Cells::Runs(turns(rank, 3, CELLS)), values(1)).unwrap();
         file.shared.write(line, &Cells::Runs(turns(rank, 3, CELLS)), values(2)).unwrap();
         file.flush().unwrap();
@@ -204,7 +204,8 @@ fn cells_in_turns_keep_their_order_among_other_writes_and_are_bounded() {
             let first = vec![u64::from(rank) * 400];
             (Cells::Box(first, vec![400]), bytes(vec![value; 400]))
         };
-        // Crumbs, then a block of this rank over its own and others: the block is not lost, whoever else comes.
+        // Small writes, then a block of this rank over its own and others' cells: the block is kept, whatever
+        // other ranks write.
         let after = dataset(&file, "after", &[CELLS], &[CELLS]);
         file.shared.write(after, &mine(), values(0)).unwrap();
         file.flush().unwrap();
@@ -214,12 +215,12 @@ fn cells_in_turns_keep_their_order_among_other_writes_and_are_bounded() {
             file.shared.write(after, &cells, data).unwrap();
         }
         file.flush().unwrap();
-        // A block, then crumbs.
+        // A block, then small writes.
         let before = dataset(&file, "before", &[CELLS], &[CELLS]);
         if rank == 0 {
             let (cells, data) = half(7);
             file.shared.write(before, &cells, data).unwrap();
-            file.shared.write(before, &mine(), values(0)).unwrap(); // more than the buffer takes, too
+            file.shared.write(before, &mine(), values(0)).unwrap(); // also more than fits the buffer
         }
         file.flush().unwrap();
         // Not flushed: closing keeps them.
@@ -240,7 +241,7 @@ fn cells_in_turns_keep_their_order_among_other_writes_and_are_bounded() {
 }
 
 #[test]
-fn ranks_that_open_a_file_together_extend_what_is_there() {
+fn ranks_that_open_a_file_together_extend_its_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.h5");
     on_ranks(2, |rank, ranks| {
@@ -259,7 +260,7 @@ fn ranks_that_open_a_file_together_extend_what_is_there() {
             .unwrap();
         file.flush().unwrap();
         assert_eq!(whole(&file, "x", &[5]), [0, 1, 7, 8, 9]);
-        // Cells that went and come back read as fill, on whichever rank and whoever wrote them.
+        // Cells that are cut off and added again read as fill, on every rank and whichever rank wrote them.
         file.shared.set_extent(x, &[1]).unwrap();
         file.shared.set_extent(x, &[4]).unwrap();
         if rank == 2 {
@@ -270,7 +271,7 @@ fn ranks_that_open_a_file_together_extend_what_is_there() {
     });
 }
 
-/// The container of a file, as another program finds it.
+/// The container of a file, as another program opens it.
 fn container(path: &Path) -> drystone::Container {
     let folder = path.with_file_name(format!("{}.drystone", path.file_name().unwrap().to_str().unwrap()));
     drystone::Container::open(folder, drystone::Mode::Read).unwrap()
@@ -295,7 +296,7 @@ fn many_datasets_and_their_values_are_one_commit() {
         let first = make(0);
         write(&first, 0);
         file.flush().unwrap();
-        // What others wrote is seen, and may be written over, without a word in between.
+        // Another rank's values are visible and can be overwritten without further communication.
         assert_eq!(whole(&file, "set007", &[3]), [7, 1, 0]);
         let second = make(SETS);
         write(&second, 5);
@@ -311,7 +312,7 @@ fn many_datasets_and_their_values_are_one_commit() {
 }
 
 #[test]
-fn what_a_rank_had_no_room_for_is_found_by_the_flush_of_all() {
+fn blocks_beyond_a_ranks_buffer_are_found_by_the_flush_of_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.h5");
     const CELLS: u64 = 100_000;
@@ -320,8 +321,7 @@ fn what_a_rank_had_no_room_for_is_found_by_the_flush_of_all() {
         let config = Config { sync: false, buffer: 500_000, ..Config::default() };
         let file = Opening::create(name, TRUNC, config, Tree::new(0, 0), Some(ranks)).unwrap();
         let before = dataset(&file, "before", &[CELLS], &[CELLS]);
-        // A second write waits until the first is put, by a rank alone: it makes the variables that there are
-        // to be then.
+        // A second write waits until one rank alone has put the first, and has created the variables for it.
         if rank == 1 {
             for value in [1, 2] {
                 let all = Cells::Box(vec![0], vec![CELLS]);
@@ -344,7 +344,7 @@ fn what_a_rank_had_no_room_for_is_found_by_the_flush_of_all() {
 }
 
 #[test]
-fn what_another_program_commits_during_a_flush_stays_and_so_does_the_flush() {
+fn a_flush_and_a_concurrent_commit_of_another_program_both_stay() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.h5");
     on_ranks(2, |rank, ranks| {
@@ -377,7 +377,7 @@ fn a_rank_that_creates_something_else_is_an_error_of_all() {
     for message in &said {
         assert!(message.contains("/b is not there on rank 0"), "{message}");
     }
-    let file = open(&path, 0, None).unwrap(); // what was agreed on is there, and no more
+    let file = open(&path, 0, None).unwrap(); // exactly what the ranks agreed on
     assert_eq!(file.shared.lock().tree.group(ROOT).unwrap().links.len(), 1);
 }
 
@@ -411,12 +411,12 @@ fn attributes_and_shapes_are_compared_and_times_are_not() {
 }
 
 #[test]
-fn a_failure_of_one_rank_is_an_error_of_all_and_nobody_waits() {
+fn a_failure_of_one_rank_is_an_error_of_all_and_none_waits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.h5");
     create(&path, None).unwrap();
     let said = on_ranks(2, |rank, ranks| {
-        // Flags that one rank does not give.
+        // One rank passes different flags.
         let flags = if rank == 1 { 0 } else { RDWR };
         open(&path, flags, Some(ranks)).err().unwrap().message
     });
@@ -432,7 +432,7 @@ fn what_a_killed_program_left_is_not_taken_for_a_new_object() {
     let path = folder.path().join("x.h5");
     on_ranks(2, |_, ranks| create(&path, Some(ranks)).unwrap().flush().unwrap());
     for round in 0..3 {
-        // As if killed: values reach the container, and the tree that speaks of them is never put.
+        // As if killed: values reach the container, but the tree that refers to them is never put.
         let file = open(&path, RDWR, None).unwrap();
         let x = dataset(&file, "x", &[50_000], &[50_000]);
         file.shared.write(x, &Cells::Box(vec![0], vec![50_000]), bytes(vec![9; 50_000])).unwrap();
@@ -454,11 +454,10 @@ fn what_a_killed_program_left_is_not_taken_for_a_new_object() {
     });
 }
 
-/// Symptom: a collective read after a collective write waited for the device on every rank. Cause: what ranks
-/// wrote was shown by a flush. It is shown by a commit now, and the next flush brings to the device what was
-/// only shown, also where nothing was written since.
+/// Symptom: a collective read after a collective write synced on every rank. Cause: the ranks' writes were made
+/// visible by a flush. Now a commit does that, and the next flush syncs it, even if nothing was written since.
 #[test]
-fn what_is_shown_to_all_ranks_reaches_the_device_with_the_next_flush() {
+fn values_visible_to_all_ranks_are_synced_by_the_next_flush() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.h5");
     let marks = || {
@@ -499,7 +498,7 @@ fn what_is_shown_to_all_ranks_reaches_the_device_with_the_next_flush() {
     });
 }
 
-/// Options of a store come from the environment, so the ranks run in a process of their own, which has that of the server.
+/// Options of a store come from the environment, so the ranks run in a separate process with the server's environment.
 #[test]
 fn ranks_write_a_file_at_a_url_together() {
     const URL: &str = "s3://bucket/ranks/x.h5";

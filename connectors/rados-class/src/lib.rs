@@ -1,11 +1,12 @@
-//! The object class's inside: a read program is decoded, run and answered, for `class.cc`, which knows Ceph.
+//! The object class's core: decodes and runs a read program and returns the reply, for `class.cc`, which calls Ceph.
 //!
-//! It runs in a storage daemon, on the thread that serves a placement group: it has no threads, no state, and ends in bounded time.
+//! It runs in a storage daemon, on the thread that serves a placement group. It has no threads and no state,
+//! and ends in bounded time.
 //!
 //! Invariants
-//! - no panic leaves it, since one would end the daemon, and the operation would then end the next one;
-//! - memory is asked for in proportion to what was granted, and a refusal is an answer;
-//! - whatever is wrong with a program or an object is said in the reply; an error number is for the class alone.
+//! - no panic leaves it: a panic would end the daemon, and the repeated operation would then end the next one;
+//! - memory is allocated in proportion to the granted budget, and a refused allocation is a reply;
+//! - errors of a program or an object are reported in the reply; error numbers only concern the class itself.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use drystone_program::{Budget, Program, Refusal, Source, SourceError, run};
 
-/// The methods that there are, as `dry.version` gives them.
+/// The supported methods, as `dry.version` returns them.
 const METHODS: &str = "dry.version dry.read.1 dry.read.2";
-/// A program is not continued after so long; the item at hand is finished.
+/// Time limit after which no further item is started; the current item is finished.
 const TIME: Duration = Duration::from_millis(100);
 const FAILED: c_int = -5;
 
-/// Reads `len` bytes of the object at `offset` into `out`; the number of bytes, or a negative error number.
+/// Reads `len` bytes of the object at `offset` into `out`; returns the number of bytes, or a negative error number.
 pub type Read = unsafe extern "C" fn(object: *mut c_void, offset: u64, out: *mut u8, len: usize) -> c_int;
 
 /// The object, as the storage daemon reads it.
@@ -34,7 +35,8 @@ impl Source for Object {
             return Ok(());
         }
         let end = offset.saturating_add(out.len() as u64);
-        // SAFETY: the buffer is exclusively ours and as long as is said; the caller of `dry_read` vouches for the function and the object.
+        // SAFETY: the buffer is exclusively ours and has this length; the caller of `dry_read` guarantees the
+        // function and the object.
         let got = unsafe { (self.read)(self.object, offset, out.as_mut_ptr(), out.len()) };
         match usize::try_from(got) {
             Ok(got) if got == out.len() => Ok(()),
@@ -55,11 +57,12 @@ fn answer(program: &[u8], object: &mut dyn Source) -> Vec<u8> {
     run(&program, object, &Budget::OBJECT_CLASS, &mut more)
 }
 
-/// Runs a program on an object. The reply is `out_len` bytes at `out`, which the caller gives to `dry_free`. 0, or a negative
-/// error number, and then there is no reply.
+/// Runs a program on an object. The reply is `out_len` bytes at `out`, which the caller passes to `dry_free`.
+/// Returns 0, or a negative error number without a reply.
 ///
 /// # Safety
-/// `program` points to `len` bytes; `read` may be called with `object`, in this thread, until this returns; `out` and `out_len` are places.
+/// `program` points to `len` bytes; `read` may be called with `object`, in this thread, until this returns;
+/// `out` and `out_len` are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dry_read(
     program: *const u8,
@@ -70,13 +73,13 @@ pub unsafe extern "C" fn dry_read(
     out_len: *mut usize,
 ) -> c_int {
     let run = || {
-        // SAFETY: the caller vouches for the bytes; there are none where the length is 0.
+        // SAFETY: guaranteed by the caller; there are no bytes if the length is 0.
         let program = if len == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(program, len) } };
         answer(program, &mut Object { object, read }).into_boxed_slice()
     };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(reply) => {
-            // SAFETY: the caller vouches for both places.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 *out_len = reply.len();
                 *out = Box::into_raw(reply).cast::<u8>();
@@ -90,22 +93,22 @@ pub unsafe extern "C" fn dry_read(
 /// Frees a reply.
 ///
 /// # Safety
-/// `reply` and `len` are what one call of `dry_read` gave, and are given once.
+/// `reply` and `len` come from one call of `dry_read`, and are passed once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dry_free(reply: *mut u8, len: usize) {
     if !reply.is_null() {
-        // SAFETY: `dry_read` gave away this box.
+        // SAFETY: `dry_read` released this box.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(reply, len)) });
     }
 }
 
-/// The methods that there are, as text without an end; it lives for ever.
+/// The supported methods, as text without a NUL; valid for ever.
 ///
 /// # Safety
-/// `len` is a place.
+/// `len` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dry_version(len: *mut usize) -> *const u8 {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: guaranteed by the caller.
     unsafe { *len = METHODS.len() };
     METHODS.as_ptr()
 }
@@ -116,9 +119,9 @@ mod tests {
     use super::*;
     use drystone_program::{Payload, Reply, Why, sample};
 
-    /// Reads of a vector; of a null pointer, a panic.
+    /// Reads of a vector; panics for a null pointer.
     unsafe extern "C" fn read(object: *mut c_void, offset: u64, out: *mut u8, len: usize) -> c_int {
-        // SAFETY: the tests give a vector.
+        // SAFETY: the tests pass a vector.
         let object = unsafe { &*object.cast::<Vec<u8>>() };
         let Some(rest) = object.get(offset as usize..) else { return 0 };
         let many = rest.len().min(len);
@@ -134,10 +137,10 @@ mod tests {
     fn call(program: &[u8], object: &mut Vec<u8>, read: Read) -> Vec<u8> {
         let (mut out, mut len) = (std::ptr::null_mut(), 0);
         let object = std::ptr::from_mut(object).cast::<c_void>();
-        // SAFETY: all places live; the object outlives the call.
+        // SAFETY: all pointers are valid; the object outlives the call.
         let code = unsafe { dry_read(program.as_ptr(), program.len(), object, read, &mut out, &mut len) };
         assert_eq!(code, 0);
-        // SAFETY: what the call gave; freed once.
+        // SAFETY: the result of the call; freed once.
         let reply = unsafe { std::slice::from_raw_parts(out, len) }.to_vec();
         // SAFETY: as above.
         unsafe { dry_free(out, len) };
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_answered_and_what_is_wrong_is_said_in_the_reply() {
+    fn a_program_gets_a_reply_and_errors_are_in_it() {
         let (program, mut object) = sample(5);
         let bytes = program.encode().unwrap();
         let reply = call(&bytes, &mut object, read);
@@ -163,7 +166,7 @@ mod tests {
             |payload| matches!(payload, Payload::Refused(refusal) if refusal.why == Why::Unreadable);
         assert!(Reply::new(&reply).unwrap().all(|frame| refused(frame.unwrap().payload)));
         let mut len = 0;
-        // SAFETY: the place lives; the text is as long as is said.
+        // SAFETY: the pointer is valid; the text has this length.
         let text = unsafe { std::slice::from_raw_parts(dry_version(&mut len), len) };
         assert_eq!(text, METHODS.as_bytes());
     }

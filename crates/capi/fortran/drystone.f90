@@ -1,14 +1,15 @@
 !> Drystone in Fortran: containers, writers, variables, fragments, rules and teams as derived types with procedures.
 !>
 !> What holds everywhere
-!> - `status`, where it is given, gets a DRY_ code; where it is left out a failure ends the program with its message.
-!>   dry_message() is the message of this thread's last failure.
-!> - Arrays have any rank, memory layout and type that C knows: integer and real of c_ kinds, complex, logical(c_bool), character
-!>   (DRY_BYTES of that length), and bind(c) types (records). Sections are read and written where they lie.
-!> - The first index runs fastest. An array (nx, ny, nz) here is (nz, ny, nx) in C and Python: the same bytes.
-!> - Offsets and steps count from 0: what lies before.
+!> - `status`, if present, gets a DRY_ code. Without it, a failure ends the program with its message. dry_message() is
+!>   the message of this thread's last failure.
+!> - Arrays have any rank, memory layout and type that C supports: integer and real of c_ kinds, complex,
+!>   logical(c_bool), character (DRY_BYTES of that length), and bind(c) types (records). Sections are read and written
+!>   in place.
+!> - The first index varies fastest. An array (nx, ny, nz) here is (nz, ny, nx) in C and Python: the same bytes.
+!> - Offsets and steps count from 0.
 !>
-!> This one file is compiled: it includes the modules beside it, by concern, and gathers what they offer.
+!> Compile this file only: it includes the modules beside it, and re-exports what they offer.
 include "drystone_bindings.f90"
 include "drystone_arguments.f90"
 include "drystone_writer.f90"

@@ -1,4 +1,4 @@
-!> Texts, offsets and parameters as C takes them, and what becomes of a failure. Programs use `drystone`.
+!> Texts, offsets and parameters in C's form, and the handling of failures. Programs use `drystone`.
 module drystone_arguments
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64
@@ -8,14 +8,14 @@ module drystone_arguments
   public :: dry_message, settle, taken, flag, chosen, step_given, convert_place, c_text, convert_text, convert_texts, joined, &
        convert_parameters, RANKS, NO_INTEGERS
 
-  !> Dimensions that an array of Fortran 2018 has at most.
+  !> The largest rank of a Fortran 2018 array.
   integer, parameter :: RANKS = 15
-  !> The count of a list that is of no integers of 32 or 64 bits: C refuses it.
+  !> The count that stands for a list of another type than 32-bit or 64-bit integers: C refuses it.
   integer(c_int32_t), parameter :: NO_INTEGERS = -2
 
 contains
 
-  !> Elements of a list that may be left out.
+  !> Number of elements of an optional list.
   pure integer function elements(list) result(number)
     class(*), intent(in), optional :: list(:)
     number = 0
@@ -36,7 +36,7 @@ contains
     text = joined(buffer, length)
   end function dry_message
 
-  !> Hands a failure to the caller, or ends the program with its message.
+  !> Returns a failure to the caller, or ends the program with its message.
   subroutine settle(code, status)
     integer(c_int32_t), intent(in) :: code
     integer(int32), intent(out), optional :: status
@@ -48,7 +48,7 @@ contains
     end if
   end subroutine settle
 
-  !> A handle that is about to be closed: nobody has it any more.
+  !> Takes a handle that is about to be closed, and clears the variable.
   function taken(handle)
     type(c_ptr), intent(inout) :: handle
     type(c_ptr) :: taken
@@ -64,7 +64,7 @@ contains
     if (present(so)) number = merge(1, 0, so)
   end function flag
 
-  !> What was given, or what holds otherwise.
+  !> The argument if present, else the default.
   pure function chosen(given, otherwise) result(number)
     integer(int32), intent(in), optional :: given
     integer(int32), intent(in) :: otherwise
@@ -73,7 +73,7 @@ contains
     if (present(given)) number = given
   end function chosen
 
-  !> A step as C takes it.
+  !> A step in C's form.
   pure function step_given(step) result(number)
     integer, intent(in), optional :: step
     integer(c_int64_t) :: number
@@ -81,8 +81,8 @@ contains
     if (present(step)) number = int(step, c_int64_t)
   end function step_given
 
-  !> An offset, of integers of 32 or 64 bits, as C takes it, as far as it fits kept in `place`; a count of -1 if there is none.
-  !> C compares the count before it looks.
+  !> An offset of 32-bit or 64-bit integers in C's form, stored in `place` as far as it fits; a count of -1 if
+  !> there is none. C checks the count first.
   subroutine convert_place(offset, place, count, given)
     class(*), intent(in), optional :: offset(:)
     integer(c_int64_t), target, intent(out) :: place(RANKS)
@@ -107,7 +107,7 @@ contains
     end select
   end subroutine convert_place
 
-  !> A text as C has it; blanks at its end are not part of it.
+  !> A text in C's form, without trailing blanks.
   pure function c_text(text) result(chars)
     character(*), intent(in) :: text
     character(kind=c_char) :: chars(len_trim(text) + 1)
@@ -118,7 +118,7 @@ contains
     chars(len_trim(text) + 1) = c_null_char
   end function c_text
 
-  !> The same for a text that may be left out; `kept` holds it meanwhile.
+  !> The same for an optional text; `kept` stores it.
   subroutine convert_text(text, kept, given)
     character(*), intent(in), optional :: text
     character(kind=c_char), allocatable, target, intent(out) :: kept(:)
@@ -131,7 +131,7 @@ contains
     given = c_loc(kept)
   end subroutine convert_text
 
-  !> A list of texts; `kept` and `pointers` hold it meanwhile.
+  !> A list of texts; `kept` and `pointers` store it.
   subroutine convert_texts(texts, kept, pointers, given)
     character(*), intent(in), optional :: texts(:)
     character(kind=c_char), allocatable, target, intent(out) :: kept(:, :)
@@ -152,7 +152,7 @@ contains
     given = c_loc(pointers)
   end subroutine convert_texts
 
-  !> Text of so many characters.
+  !> A text with this number of characters.
   pure function joined(chars, length) result(text)
     character(kind=c_char), intent(in) :: chars(:)
     integer(c_size_t), intent(in) :: length
@@ -163,8 +163,8 @@ contains
     end do
   end function joined
 
-  !> Parameters as C takes them; `kept` and `pointers` hold their names meanwhile. A name without a value, or a value without a
-  !> name, becomes a parameter without a name, which the library refuses.
+  !> Parameters in C's form; `kept` and `pointers` store their names. A name without a value, or a value without
+  !> a name, becomes a parameter without a name, which the library refuses.
   subroutine convert_parameters(names, values, kept, pointers, given)
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:)

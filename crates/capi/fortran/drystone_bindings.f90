@@ -1,4 +1,5 @@
-!> What the module `drystone` calls in C, and the constants and structures of drystone.h. Programs use `drystone`.
+!> The C functions that the module `drystone` calls, and the constants and structures of drystone.h. Programs
+!> use `drystone`.
 module drystone_bindings
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64
@@ -20,7 +21,7 @@ module drystone_bindings
   integer(int32), parameter :: DRY_RECEIVED = 0, DRY_NODE = 1, DRY_HOME = 3, DRY_STABLE = 4
   integer(int64), parameter :: DRY_NO_STEP = -1_int64, DRY_GROWS = -1_int64
 
-  !> How the ranks of a program reach each other; drystone_mpi makes one of an MPI communicator.
+  !> How the ranks of a program communicate; drystone_mpi makes one from an MPI communicator.
   type, bind(c) :: dry_communicator
      integer(c_int32_t) :: struct_size = 0, rank = 0, size = 0, reserved = 0
      integer(c_int64_t) :: node = 0
@@ -249,10 +250,10 @@ module drystone_bindings
        integer(c_int64_t), value :: item_size
        integer(c_int32_t) :: status
      end function c_create_records
-     function c_put_strings(handle, path, texts, offset_count, offset) result(status) &
+     function c_put_strings(handle, path, member, texts, offset_count, offset) result(status) &
           bind(c, name="dry_fortran_put_strings")
        import
-       type(c_ptr), value :: handle, offset
+       type(c_ptr), value :: handle, member, offset
        character(kind=c_char), intent(in) :: path(*)
        type(*), dimension(..), intent(in) :: texts
        integer(c_int32_t), value :: offset_count
@@ -268,10 +269,10 @@ module drystone_bindings
        integer(c_size_t), intent(inout) :: length
        integer(c_int32_t) :: status
      end function c_read_strings
-     function c_put_lists(handle, path, numbers, lengths, offset_count, offset) result(status) &
+     function c_put_lists(handle, path, member, numbers, lengths, offset_count, offset) result(status) &
           bind(c, name="dry_fortran_put_lists")
        import
-       type(c_ptr), value :: handle, offset
+       type(c_ptr), value :: handle, member, offset
        character(kind=c_char), intent(in) :: path(*)
        type(*), dimension(..), intent(in) :: numbers, lengths
        integer(c_int32_t), value :: offset_count

@@ -1,4 +1,4 @@
-!> A container: what is in it, and how it is made, opened, committed and published. Programs use `drystone`.
+!> A container: its contents, and how it is created, opened, committed and published. Programs use `drystone`.
 module drystone_container
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64
@@ -38,7 +38,7 @@ module drystone_container
      procedure :: wait
   end type dry_container
 
-  !> A member of a record: its type, and where it lies in the bind(c) type (dry_offset tells).
+  !> A member of a record: its type, and its offset in the bind(c) type (dry_offset computes it).
   type, public :: dry_member
      character(64) :: name = ""
      integer(int32) :: kind = 0
@@ -49,7 +49,7 @@ module drystone_container
 
 contains
 
-  !> Creates a container: a folder.
+  !> Creates a container, which is a folder.
   subroutine dry_create(path, container, durability, status)
     character(*), intent(in) :: path
     type(dry_container), intent(out) :: container
@@ -58,7 +58,7 @@ contains
     call settle(c_create(c_text(path), chosen(durability, DRY_ASYNC), container%handle), status)
   end subroutine dry_create
 
-  !> Opens a container: DRY_READ (if left out), DRY_READ_WRITE, or DRY_APPEND.
+  !> Opens a container: DRY_READ (the default), DRY_READ_WRITE, or DRY_APPEND.
   subroutine dry_open(path, container, mode, status)
     character(*), intent(in) :: path
     type(dry_container), intent(out) :: container
@@ -73,9 +73,9 @@ contains
     call settle(c_container_close(taken(self%handle)), status)
   end subroutine container_close
 
-  !> Creates a variable of a DRY_ type; `shape`, `dims` and `chunks` in Fortran's order, DRY_GROWS for an extent that grows.
-  !> DRY_BYTES has a `length`. A `local` variable, of shape [integer ::], holds one value or array per rank and step.
-  !> `access` is the expected mix of reads; what it says of boxes counts axes as C does.
+  !> Creates a variable of a DRY_ type; `shape`, `dims` and `chunks` are in Fortran's order, DRY_GROWS is a
+  !> growable extent. DRY_BYTES needs a `length`. A `local` variable, of shape [integer ::], holds one value or
+  !> array per rank and step. `access` is the expected mix of reads; its boxes count axes in C's order.
   subroutine create_variable(self, path, kind, shape, dims, steps, transform, chunks, length, local, status, access)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: path
@@ -93,7 +93,7 @@ contains
     integer(c_int32_t) :: bytes, ndim, cut_count, names_count
 
     call convert_place(shape, extents, ndim, shape_given)
-    if (ndim == -1) ndim = 0 ! gfortran takes an empty constructor for nothing
+    if (ndim == -1) ndim = 0 ! gfortran passes an empty constructor as absent
     call convert_place(chunks, cut, cut_count, cut_given)
     names_given = c_null_ptr
     bytes = 0
@@ -109,7 +109,8 @@ contains
          names_count, names_given, flag(steps), flag(local), chain_given, cut_count, cut_given, mix_given), status)
   end subroutine create_variable
 
-  !> Creates a variable of records: elements of a bind(c) type of `item_size` bytes (c_sizeof) with these members.
+  !> Creates a variable of records: elements of a bind(c) type of `item_size` bytes (c_sizeof) with these
+  !> members.
   subroutine create_records(self, path, members, item_size, shape, steps, transform, status)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: path
@@ -141,19 +142,20 @@ contains
     end do
     call convert_text(transform, chain, chain_given)
     call convert_place(shape, extents, ndim, shape_given)
-    if (ndim == -1) ndim = 0 ! gfortran takes an empty constructor for nothing
+    if (ndim == -1) ndim = 0 ! gfortran passes an empty constructor as absent
     call settle(c_create_records(self%handle, c_text(path), given, int(size(members), c_int32_t), &
          int(item_size, c_int64_t), ndim, shape_given, flag(steps), chain_given), status)
   end subroutine create_records
 
-  !> Bytes from the beginning of an object to a component of it: dry_offset(c_loc(p), c_loc(p%x)).
+  !> Offset in bytes of a component in an object: dry_offset(c_loc(p), c_loc(p%x)).
   pure function dry_offset(object, component) result(bytes)
     type(c_ptr), intent(in) :: object, component
     integer(int64) :: bytes
     bytes = transfer(component, 0_c_intptr_t) - transfer(object, 0_c_intptr_t)
   end function dry_offset
 
-  !> Sets an attribute to a number or an array of numbers in one piece; `owner` is a variable, a group, or "" for the container.
+  !> Sets an attribute to a number or a contiguous array of numbers; `owner` is a variable, a group, or "" for
+  !> the container.
   subroutine set_attribute(self, owner, name, val, status)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: owner, name
@@ -229,7 +231,7 @@ contains
     call settle(c_fragment_open(self%handle, c_text(name), given, size(given, kind=c_size_t), fragment%handle), status)
   end subroutine open_fragment
 
-  !> Opens a writer; without rank and nranks it waits for nobody.
+  !> Opens a writer. Without rank and nranks, its steps wait for no other rank.
   subroutine open_writer(self, writer, rank, nranks, status)
     class(dry_container), intent(in) :: self
     type(dry_writer), intent(out) :: writer
@@ -258,8 +260,8 @@ contains
     call settle(c_variable_open(self%handle, c_text(path), field_given, variable%handle), status)
   end subroutine open_variable
 
-  !> Maps a box of a variable at one step: `count` cells from `offset` on, in Fortran's order (left out: the whole). `access` is
-  !> DRY_MAP_READ, DRY_MAP_WRITE (if left out) or their sum.
+  !> Maps a box of a variable at one step: `count` cells from `offset` on, in Fortran's order (default: all).
+  !> `access` is DRY_MAP_READ, DRY_MAP_WRITE (the default) or their sum.
   subroutine map(self, region, path, offset, count, step, access, status)
     class(dry_container), intent(in) :: self
     type(dry_region), intent(out) :: region
@@ -279,7 +281,8 @@ contains
          chosen(access, DRY_MAP_WRITE), region%handle), status)
   end subroutine map
 
-  !> Carries committed values of one variable to another, of one step or of all; `rule` as "cast:dtype=f4". `number` is waited for.
+  !> Copies committed values of one variable to another, of one step or of all; `rule` such as "cast:dtype=f4".
+  !> `number` is for `wait`.
   subroutine carry(self, from, to, number, rule, step, status)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: from, to
@@ -294,7 +297,7 @@ contains
     call settle(c_transfer(self%handle, c_text(from), c_text(to), rule_given, step_given(step), number), status)
   end subroutine carry
 
-  !> Waits until a transfer has a level (DRY_NODE if left out), for `timeout` seconds (60 if left out).
+  !> Waits until a transfer has a level (default: DRY_NODE), for `timeout` seconds (default: 60).
   subroutine wait(self, number, level, timeout, status)
     class(dry_container), intent(in) :: self
     integer(int64), intent(in) :: number
@@ -308,7 +311,7 @@ contains
     call settle(c_wait(self%handle, number, chosen(level, DRY_NODE), seconds, c_null_ptr), status)
   end subroutine wait
 
-  !> Makes visible what writers have closed; one process does it, when all ranks have ended the step.
+  !> Commits what writers have closed. Call it from one process, after all ranks have ended the step.
   subroutine commit(self, snapshot, status)
     class(dry_container), intent(in) :: self
     integer(int64), intent(out), optional :: snapshot
@@ -318,7 +321,7 @@ contains
     if (present(snapshot)) snapshot = number
   end subroutine commit
 
-  !> Makes what is committed survive a power cut.
+  !> Makes everything committed survive a power cut.
   subroutine container_flush(self, status)
     class(dry_container), intent(in) :: self
     integer(int32), intent(out), optional :: status
@@ -337,7 +340,7 @@ contains
     if (present(changed)) changed = moved /= 0
   end subroutine refresh
 
-  !> Settles what a dead run left: DRY_ADOPT_ALL (if left out) or DRY_ADOPT_NONE of its complete steps.
+  !> Settles the steps of a dead run: DRY_ADOPT_ALL (the default) or DRY_ADOPT_NONE of its complete steps.
   subroutine recover(self, decision, adopted, status)
     class(dry_container), intent(in) :: self
     integer(int32), intent(in), optional :: decision
@@ -368,8 +371,9 @@ contains
     call settle(code, status)
   end subroutine steps
 
-  !> Writes the Zarr replica that other tools read, of all variables or of those named; again, and only what changed is written.
-  !> `compressor` is "auto" (if left out), "none" or "zstd:LEVEL". `skipped` variables have no such form.
+  !> Writes the Zarr replica for other tools, of all variables or of those named. A repeated call writes only
+  !> what changed. `compressor` is "auto" (the default), "none" or "zstd:LEVEL". Zarr cannot represent `skipped`
+  !> variables.
   subroutine publish(self, variables, compressor, snapshot, written, kept, skipped, status)
     class(dry_container), intent(in) :: self
     character(*), intent(in), optional :: variables(:), compressor

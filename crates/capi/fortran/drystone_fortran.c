@@ -1,8 +1,9 @@
 /*
- * What the Fortran module needs from C: arrays of any type, rank and memory layout, by the descriptors of Fortran 2018.
- * Compile it with the C compiler that belongs to your Fortran compiler, whose ISO_Fortran_binding.h it uses.
+ * The Fortran module's C part: arrays of any type, rank and memory layout, by the descriptors of Fortran 2018.
+ * Compile it with the C compiler that belongs to your Fortran compiler: it uses that compiler's ISO_Fortran_binding.h.
  *
- * Fortran's first index runs fastest, so its dimensions are drystone's from the last to the first: everything is reversed here.
+ * Fortran's first index varies fastest, so Fortran's dimensions are drystone's in reverse order. This file reverses
+ * them.
  */
 #include <drystone.h>
 
@@ -12,7 +13,7 @@
 
 enum { RANKS = CFI_MAX_RANK };
 
-/* An array as drystone.h takes it. */
+/* An array in the form that drystone.h takes. */
 struct array {
     dry_type type;
     uint32_t ndim;
@@ -36,7 +37,7 @@ static dry_type type_of(CFI_type_t type) {
     return 0; /* none */
 }
 
-/* Says of a type that the library does not have what it is. */
+/* Reports that the library has no such type, and which one to use. */
 static dry_status no_type(const CFI_cdesc_t *given) {
     char text[200];
     const char *kind = "this type", *instead = "use real, complex or integer of up to 64 bits, logical(c_bool) or character";
@@ -52,7 +53,7 @@ static dry_status no_type(const CFI_cdesc_t *given) {
     return dry_set_error(DRY_INVALID_ARGUMENT, text);
 }
 
-/* What cannot be put or read: a type that the library does not have, and memory of which nobody says how much it is. */
+/* Refuses arrays that cannot be put or read: of an unsupported type, or of unknown size. */
 static dry_status unfit(const CFI_cdesc_t *given) {
     if (type_of(given->type) == 0) return no_type(given);
     if (given->base_addr == NULL)
@@ -62,13 +63,13 @@ static dry_status unfit(const CFI_cdesc_t *given) {
     return DRY_OK;
 }
 
-/* A list of another length than the array has dimensions, of no integers, or with numbers below 0 where none may be. A count of -1
- * is no list. */
+/* Refuses a list that is not of integers, whose length differs from the array's number of dimensions, or that
+ * has a negative number where none is allowed. A count of -1 means no list. */
 static dry_status refused(const char *what, int32_t count, const int64_t *values, uint32_t ndim) {
     char text[200];
     int32_t d;
     if (count < -1) {
-        snprintf(text, sizeof text, "the %s is no list of integers of 32 or 64 bits", what);
+        snprintf(text, sizeof text, "the %s is not a list of integers of 32 or 64 bits", what);
         return dry_set_error(DRY_INVALID_ARGUMENT, text);
     }
     if (count >= 0 && (uint32_t)count != ndim) {
@@ -103,7 +104,7 @@ static struct array describe(const CFI_cdesc_t *given) {
     return out;
 }
 
-/* Bytes of an array that lies in one piece; of others 0, which the library refuses by its size. */
+/* Bytes of a contiguous array; 0 for others, which the library then refuses by their size. */
 static uint64_t dense_size(const CFI_cdesc_t *given) {
     const struct array a = describe(given);
     int64_t next = (int64_t)given->elem_len;
@@ -115,7 +116,7 @@ static uint64_t dense_size(const CFI_cdesc_t *given) {
     return a.size;
 }
 
-/* `values`, one per dimension of the array, from the last to the first. */
+/* Copies `values`, one per dimension of the array, in reverse order. */
 static const uint64_t *reversed(const int64_t *values, uint32_t ndim, uint64_t *out) {
     uint32_t d;
     if (values == NULL) return NULL;
@@ -123,7 +124,7 @@ static const uint64_t *reversed(const int64_t *values, uint32_t ndim, uint64_t *
     return out;
 }
 
-/* Bytes of an element where the type does not say. */
+/* Bytes of an element, if the type does not determine them. */
 static uint64_t item_size(const struct array *a, const CFI_cdesc_t *given) {
     return a->type == DRY_BYTES || a->type == DRY_RECORD ? given->elem_len : 0;
 }
@@ -142,7 +143,8 @@ dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *mem
     return dry_put(writer, path, a.type, data->base_addr, a.size, a.ndim, reversed(offset, a.ndim, place), a.shape, &options);
 }
 
-/* The box at `offset` of the array's shape, every `stride`-th cell of it; for a variable with steps of one step. */
+/* The box at `offset` with the array's shape, or every `stride`-th cell of it; one step of a variable with
+ * steps. */
 dry_status dry_fortran_read(dry_team *team, dry_variable *variable, int64_t step, CFI_cdesc_t *data, int32_t offset_count,
                             const int64_t *offset, int32_t stride_count, const int64_t *stride) {
     const struct array a = describe(data);
@@ -240,7 +242,7 @@ dry_status dry_fortran_writer_open(dry_container *container, int32_t rank, int32
     return dry_writer_open(container, &options, writer);
 }
 
-/* The extents of a variable in Fortran's order, of at most 8 dimensions, and the length of its step axis. */
+/* The shape of a variable in Fortran's order, at most 8 dimensions, and the length of its step axis. */
 dry_status dry_fortran_shape(dry_variable *variable, int32_t *ndim, int64_t *extents, int64_t *step_axis) {
     dry_variable_info info = dry_variable_info_new();
     const dry_status status = dry_variable_describe(variable, &info);
@@ -282,11 +284,13 @@ dry_status dry_fortran_create_records(dry_container *container, const char *path
     return dry_create_variable(container, path, &options);
 }
 
-/* Texts without the blanks at their ends, in the order of their elements, which is the row-major order of reversed dimensions. */
-dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const CFI_cdesc_t *texts, int32_t offset_count,
-                                   const int64_t *offset) {
+/* Texts without trailing blanks, in the order of their elements: the row-major order of the reversed
+ * dimensions. */
+dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const char *member, const CFI_cdesc_t *texts,
+                                   int32_t offset_count, const int64_t *offset) {
     const struct array a = describe(texts);
     uint64_t place[RANKS], index[RANKS] = {0}, cells = 1, i, *lengths;
+    const uint64_t *offset_given;
     const char **values;
     uint32_t d;
     dry_status status;
@@ -310,7 +314,11 @@ dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const C
         for (lengths[i] = texts->elem_len; lengths[i] > 0 && values[i][lengths[i] - 1] == ' ';) lengths[i]--;
         for (d = a.ndim; d-- > 0 && ++index[d] == a.shape[d];) index[d] = 0;
     }
-    status = dry_put_strings(writer, path, values, lengths, a.ndim, reversed(offset, a.ndim, place), a.shape);
+    offset_given = reversed(offset, a.ndim, place);
+    if (member == NULL)
+        status = dry_put_strings(writer, path, values, lengths, a.ndim, offset_given, a.shape);
+    else
+        status = dry_put_member_strings(writer, path, member, values, lengths, (size_t)cells, a.ndim, offset_given, a.shape);
     free(values);
     free(lengths);
     return status;
@@ -324,7 +332,7 @@ static dry_status box_axes(int64_t step, int32_t ndim, const int64_t *offset, co
     dry_status status;
     if (ndim < -1) return refused("offset or the count", ndim, NULL, 0);
     if (ndim < 0 || ndim > RANKS)
-        return dry_set_error(DRY_INVALID_ARGUMENT, "the offset and the count have other numbers of entries, or more than there can be");
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the offset and the count have different numbers of entries, or too many");
     status = refused("offset", ndim, offset, (uint32_t)ndim);
     if (status == DRY_OK) status = refused("count", ndim, counts, (uint32_t)ndim);
     if (status != DRY_OK) return status;
@@ -350,11 +358,12 @@ dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_
     return dry_read_strings(variable, naxes, axes, text, capacity, length, ends, cells);
 }
 
-/* Lists of numbers: all numbers in a row, and how many each list has, in the shape of the block. */
-dry_status dry_fortran_put_lists(dry_writer *writer, const char *path, const CFI_cdesc_t *numbers, const CFI_cdesc_t *lengths,
-                                 int32_t offset_count, const int64_t *offset) {
+/* Lists of numbers: all numbers, concatenated, and the length of each list in the shape of the block. */
+dry_status dry_fortran_put_lists(dry_writer *writer, const char *path, const char *member, const CFI_cdesc_t *numbers,
+                                 const CFI_cdesc_t *lengths, int32_t offset_count, const int64_t *offset) {
     const struct array row = describe(numbers), a = describe(lengths);
     uint64_t place[RANKS], index[RANKS] = {0}, cells = 1, sum = 0, i, *counts;
+    const uint64_t *offset_given;
     uint32_t d;
     dry_status status = unfit(numbers);
     if (status == DRY_OK) status = unfit(lengths);
@@ -362,7 +371,7 @@ dry_status dry_fortran_put_lists(dry_writer *writer, const char *path, const CFI
     if (a.type != DRY_INT32 && a.type != DRY_INT64)
         return dry_set_error(DRY_INVALID_ARGUMENT, "the lengths of the lists are no integers of 32 or 64 bits");
     if (row.ndim != 1 || (row.shape[0] > 0 && dense_size(numbers) == 0))
-        return dry_set_error(DRY_INVALID_ARGUMENT, "the numbers of the lists are not one array in one piece, list behind list");
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the numbers of the lists are not one contiguous array");
     status = refused("offset", offset_count, offset, a.ndim);
     if (status != DRY_OK) return status;
     for (d = 0; d < a.ndim; d++) cells *= a.shape[d];
@@ -378,11 +387,14 @@ dry_status dry_fortran_put_lists(dry_writer *writer, const char *path, const CFI
         sum += counts[i];
         for (d = a.ndim; d-- > 0 && ++index[d] == a.shape[d];) index[d] = 0;
     }
-    if (i == cells && sum == row.shape[0])
-        status = dry_put_lists(writer, path, row.type, numbers->base_addr, counts, a.ndim, reversed(offset, a.ndim, place),
-                               a.shape);
-    else
+    offset_given = reversed(offset, a.ndim, place);
+    if (i != cells || sum != row.shape[0])
         status = dry_set_error(DRY_INVALID_ARGUMENT, "the lengths of the lists do not add up to the number of numbers");
+    else if (member == NULL)
+        status = dry_put_lists(writer, path, row.type, numbers->base_addr, counts, a.ndim, offset_given, a.shape);
+    else
+        status = dry_put_member_lists(writer, path, member, row.type, numbers->base_addr, counts, (size_t)cells, a.ndim,
+                                      offset_given, a.shape);
     free(counts);
     return status;
 }
@@ -409,16 +421,16 @@ dry_status dry_fortran_read_lists(dry_variable *variable, int64_t step, int32_t 
     if (status == DRY_OK) status = unfit(numbers);
     if (status != DRY_OK) return status;
     if (row.ndim != 1 || (row.shape[0] > 0 && dense_size(numbers) == 0))
-        return dry_set_error(DRY_INVALID_ARGUMENT, "the numbers of the lists are read into one array in one piece");
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the numbers of the lists are read into one contiguous array");
     status = dry_read_lists(variable, row.type, naxes, axes, NULL, 0, &length, NULL, 0);
     if (status != DRY_OK) return status;
     if (length != row.shape[0])
-        return dry_set_error(DRY_INVALID_ARGUMENT, "the lists have another number of numbers than the array: list_lengths says how many");
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the array does not have as many elements as the lists: list_lengths returns their lengths");
     return length == 0 ? DRY_OK
                        : dry_read_lists(variable, row.type, naxes, axes, numbers->base_addr, row.shape[0], &length, NULL, 0);
 }
 
-/* A list of cells, one element each; `naxes` coordinates per cell, as C has them. */
+/* Listed cells, one element each; `naxes` coordinates per cell, in C's order. */
 dry_status dry_fortran_read_points(dry_variable *variable, CFI_cdesc_t *data, int32_t naxes, const uint64_t *cells,
                                    int64_t count) {
     const struct array a = describe(data);
@@ -427,7 +439,7 @@ dry_status dry_fortran_read_points(dry_variable *variable, CFI_cdesc_t *data, in
     if (status != DRY_OK) return status;
     options.strides = a.strides;
     options.item_size = item_size(&a, data);
-    /* A list of another length than the array's is refused by the size of its memory. */
+    /* A list whose length differs from the array's is refused by the size of its memory. */
     return dry_read_points(variable, a.type, data->base_addr, a.ndim == 1 && a.shape[0] == (uint64_t)count ? a.size : 0,
                            (uint32_t)naxes, cells, (size_t)count, &options);
 }

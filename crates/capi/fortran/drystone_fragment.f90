@@ -25,7 +25,7 @@ contains
     call settle(c_fragment_close(taken(self%handle)), status)
   end subroutine fragment_close
 
-  !> Fills memory of the fragment's size, in one piece.
+  !> Fills contiguous memory of the fragment's size.
   subroutine fragment_read(self, memory, step, status)
     class(dry_fragment), intent(in) :: self
     type(*), dimension(..), intent(inout) :: memory
@@ -34,7 +34,7 @@ contains
     call settle(c_fragment_read(self%handle, step_given(step), memory), status)
   end subroutine fragment_read
 
-  !> Puts memory of the fragment's size, in one piece, through a writer.
+  !> Writes contiguous memory of the fragment's size through a writer.
   subroutine fragment_write(self, memory, writer, status)
     class(dry_fragment), intent(in) :: self
     type(*), dimension(..), intent(in) :: memory

@@ -1,4 +1,5 @@
-!> A region: a box of a variable with memory that is locked and released while the program goes on. Programs use `drystone`.
+!> A region: a box of a variable with memory that is locked and released while the program continues. Programs
+!> use `drystone`.
 module drystone_region
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64
@@ -20,7 +21,8 @@ module drystone_region
 
 contains
 
-  !> Its memory, for c_f_pointer(region%memory(), array, [nx, ny]). After a release it waits until the values have left it.
+  !> Its memory, for c_f_pointer(region%memory(), array, [nx, ny]). After a release, waits until the values have
+  !> been read from it.
   function memory(self, status) result(first)
     class(dry_region), intent(in) :: self
     integer(int32), intent(out), optional :: status
@@ -31,7 +33,8 @@ contains
     call settle(c_region_memory(self%handle, first, bytes), status)
   end function memory
 
-  !> Locks it to be written (if left out), or with DRY_MAP_READ reads the newest values; for `timeout` seconds (10 if left out).
+  !> Locks it for writing (the default), or with DRY_MAP_READ reads the newest values; for `timeout` seconds
+  !> (default: 10).
   subroutine lock(self, access, timeout, status)
     class(dry_region), intent(in) :: self
     integer(int32), intent(in), optional :: access
@@ -44,7 +47,8 @@ contains
     call settle(c_lock(self%handle, chosen(access, DRY_MAP_WRITE), seconds), status)
   end subroutine lock
 
-  !> Hands the values over and ends the lock; returns at `level`, DRY_RECEIVED if left out. `transfer` is waited for.
+  !> Releases the values and ends the lock; returns at `level` (default: DRY_RECEIVED). `transfer` gets a number
+  !> to wait for.
   subroutine release(self, level, transfer, status)
     class(dry_region), intent(in) :: self
     integer(int32), intent(in), optional :: level
@@ -57,14 +61,14 @@ contains
     if (present(transfer)) transfer = number
   end subroutine release
 
-  !> Ends the lock; the values go nowhere.
+  !> Ends the lock and drops the values.
   subroutine unlock(self, status)
     class(dry_region), intent(in) :: self
     integer(int32), intent(out), optional :: status
     call settle(c_unlock(self%handle), status)
   end subroutine unlock
 
-  !> Ends the lock and gives the memory back.
+  !> Ends the lock and frees the memory.
   subroutine unmap(self, status)
     class(dry_region), intent(inout) :: self
     integer(int32), intent(out), optional :: status

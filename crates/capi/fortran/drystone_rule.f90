@@ -18,9 +18,9 @@ module drystone_rule
 
 contains
 
-  !> Compiles the conversion of an array like `src` into one like `dst`: cells that both hold are moved, and numbers converted.
-  !> `src_start` and `dst_start` say where the arrays lie (0: at the same place), `narrowing` what becomes of numbers that do
-  !> not fit: DRY_REFUSE (if left out), DRY_SATURATE or DRY_WRAP.
+  !> Compiles the conversion of an array like `src` into one like `dst`: cells that both contain are copied, and
+  !> numbers converted. `src_start` and `dst_start` are the positions of the arrays (default: 0). `narrowing`
+  !> decides about numbers that do not fit: DRY_REFUSE (the default), DRY_SATURATE or DRY_WRAP.
   subroutine dry_rule_compile(src, dst, rule, src_start, dst_start, narrowing, status)
     type(*), dimension(..), intent(in) :: src, dst
     type(dry_rule), intent(out) :: rule

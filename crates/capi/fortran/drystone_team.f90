@@ -11,7 +11,8 @@ module drystone_team
   private
   public :: dry_team_create, dry_team_open
 
-  !> A container that all ranks of a program have opened. Its procedures but `close` and `container` are collective.
+  !> A container that all ranks of a program have opened. Its procedures except `close` and `container` are
+  !> collective.
   type, extends(dry_ranks), public :: dry_team
    contains
      procedure :: close => team_close
@@ -32,7 +33,7 @@ contains
     call settle(c_team_create(c_text(path), chosen(durability, DRY_ASYNC), communicator, team%handle), status)
   end subroutine dry_team_create
 
-  !> Opens a container on all ranks: DRY_READ (if left out), DRY_READ_WRITE, or DRY_APPEND.
+  !> Opens a container on all ranks: DRY_READ (the default), DRY_READ_WRITE, or DRY_APPEND.
   subroutine dry_team_open(path, communicator, team, mode, status)
     character(*), intent(in) :: path
     type(dry_communicator), intent(in) :: communicator
@@ -48,7 +49,7 @@ contains
     call settle(c_team_close(taken(self%handle)), status)
   end subroutine team_close
 
-  !> A handle of this rank's container, to read, or on one rank to change the schema; it is closed by its own.
+  !> A handle of this rank's container, for reading, or on one rank for schema changes; close it separately.
   subroutine team_container(self, container, status)
     class(dry_team), intent(in) :: self
     type(dry_container), intent(out) :: container
@@ -56,8 +57,8 @@ contains
     call settle(c_team_container(self%handle, container%handle), status)
   end subroutine team_container
 
-  !> Tells all ranks how each has fared: `mine` is the status of what this rank did last (DRY_OK if left out). If none failed,
-  !> all see what one of them did: variables it created, a recovery.
+  !> Shares the status of all ranks: `mine` is the status of this rank's last action (default: DRY_OK). If none
+  !> failed, all see variables that one of them created, or a recovery that it made.
   subroutine team_agree(self, mine, status)
     class(dry_team), intent(in) :: self
     integer(int32), intent(in), optional :: mine
@@ -65,7 +66,7 @@ contains
     call settle(c_team_agree(self%handle, chosen(mine, DRY_OK)), status)
   end subroutine team_agree
 
-  !> Opens the writer of all ranks together; `writers` ranks write, as many as are cheapest if left out.
+  !> Opens the writer of all ranks together; `writers` ranks write (default: the cheapest number).
   subroutine team_open_writer(self, writer, writers, status)
     class(dry_team), intent(in) :: self
     type(dry_writer), intent(out) :: writer

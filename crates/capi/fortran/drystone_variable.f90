@@ -7,7 +7,7 @@ module drystone_variable
   implicit none
   private
 
-  !> What a team is to a read of all its ranks.
+  !> A team, for reads of all its ranks.
   type, public :: dry_ranks
      type(c_ptr) :: handle = c_null_ptr
   end type dry_ranks
@@ -36,8 +36,8 @@ contains
     call settle(c_variable_close(taken(self%handle)), status)
   end subroutine variable_close
 
-  !> Fills an array from the box behind `offset`, or from every `stride`-th cell; of one step if the variable has steps. With
-  !> `team` all its ranks read together, each what it asks for.
+  !> Fills an array from the box at `offset`, or from every `stride`-th cell; of one step if the variable has
+  !> steps. With `team`, all its ranks read together, each its own box.
   subroutine variable_read(self, data, step, offset, stride, team, status)
     class(dry_variable), intent(in) :: self
     type(*), dimension(..), intent(inout) :: data
@@ -56,7 +56,8 @@ contains
     call settle(c_read(team_given, self%handle, step_given(step), data, places, place_given, bys, by_given), status)
   end subroutine variable_read
 
-  !> The texts of a box of a DRY_STRING variable in the order of their elements, all as long as the longest, blanks behind.
+  !> The texts of a box of a DRY_STRING variable in the order of their elements, padded with blanks to the
+  !> longest one.
   subroutine read_strings(self, texts, count, step, offset, status)
     class(dry_variable), intent(in) :: self
     character(:), allocatable, intent(out) :: texts(:)
@@ -78,7 +79,7 @@ contains
     length = 0
     code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t, length, &
          c_null_ptr, 0_c_size_t)
-    if (code /= DRY_OK) cells = 0 ! no memory for cells that are not there
+    if (code /= DRY_OK) cells = 0 ! no memory for cells that do not exist
     allocate (buffer(length + 1), ends(cells))
     if (code == DRY_OK) code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_loc(buffer), &
          length + 1, length, c_loc(ends), cells)
@@ -99,8 +100,8 @@ contains
     call settle(code, status)
   end subroutine read_strings
 
-  !> How many numbers each list of a box of a DRY_RAGGED variable has, in the order of the box's elements. Their sum is the length of
-  !> the array for read_lists.
+  !> The length of each list of a box of a DRY_RAGGED variable, in the order of the box's elements. read_lists
+  !> needs an array as long as their sum.
   subroutine list_lengths(self, lengths, count, step, offset, status)
     class(dry_variable), intent(in) :: self
     integer(int64), allocatable, target, intent(out) :: lengths(:)
@@ -117,7 +118,7 @@ contains
     call convert_box(offset, count, place, many, counts, place_given, count_given)
     cells = product(int(many(:min(max(counts, 0), RANKS)), c_size_t))
     allocate (lengths(0))
-    ! Asked first without lengths: there is no memory for cells that are not there.
+    ! Called without lengths first: there is no memory for cells that do not exist.
     code = c_list_lengths(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t)
     if (code == DRY_OK .and. cells > 0) then
        deallocate (lengths)
@@ -127,7 +128,8 @@ contains
     call settle(code, status)
   end subroutine list_lengths
 
-  !> Fills an array of one dimension with the numbers of the lists of a box, list behind list, in the order of list_lengths.
+  !> Fills an array of one dimension with the numbers of the lists of a box, concatenated, in the order of
+  !> list_lengths.
   subroutine read_lists(self, numbers, count, step, offset, status)
     class(dry_variable), intent(in) :: self
     type(*), dimension(..), intent(inout) :: numbers
@@ -143,7 +145,7 @@ contains
     call settle(c_read_lists(self%handle, step_given(step), counts, place_given, count_given, numbers), status)
   end subroutine read_lists
 
-  !> A box with an offset or from the beginning on, of one number of dimensions: else `counts` is no number of them.
+  !> A box with an offset, or from the beginning. If the numbers of dimensions differ, `counts` becomes invalid.
   subroutine convert_box(offset, count, place, many, counts, place_given, count_given)
     class(*), intent(in), optional :: offset(:)
     class(*), intent(in) :: count(:)
@@ -154,7 +156,7 @@ contains
 
     call convert_place(offset, place, places, place_given)
     call convert_place(count, many, counts, count_given)
-    if (counts == -1) counts = 0 ! gfortran takes an empty constructor for nothing
+    if (counts == -1) counts = 0 ! gfortran passes an empty constructor as absent
     if (.not. present(offset)) then
        place = 0
        place_given = c_loc(place)
@@ -163,7 +165,7 @@ contains
     end if
   end subroutine convert_box
 
-  !> The extents in Fortran's order, without the step axis.
+  !> The shape in Fortran's order, without the step axis.
   function extents(self) result(list)
     class(dry_variable), intent(in) :: self
     integer(int64), allocatable :: list(:)
@@ -182,8 +184,8 @@ contains
     call settle(c_shape(self%handle, ndim, found, length))
   end function step_axis
 
-  !> Reads listed cells into `data`, one element each: cell i is cells(:, i) in Fortran's order, counted from 0; of one step, or
-  !> of steps(i).
+  !> Reads listed cells into `data`, one element each: cell i is cells(:, i) in Fortran's order, counted from 0;
+  !> of one step, or of steps(i).
   subroutine read_points(self, data, cells, step, steps, status)
     class(dry_variable), intent(in) :: self
     type(*), dimension(..), intent(inout) :: data
@@ -206,8 +208,9 @@ contains
     call settle(c_read_points(self%handle, data, int(first + ndim, c_int32_t), c_loc(given), int(count, c_int64_t)), status)
   end subroutine read_points
 
-  !> Finds the cells of a step whose values lie between two limits, both included: cells(:, i) in Fortran's order, counted from
-  !> 0. What cannot hold such a value is not read.
+  !> Finds the cells of a step whose values lie between two limits, inclusive: cells(:, i) in Fortran's order,
+  !> counted from
+  !> 0. Blocks that cannot contain such a value are not read.
   subroutine find_real(self, low, high, cells, step, status)
     class(dry_variable), intent(in) :: self
     real(c_double), intent(in), target :: low, high

@@ -1,4 +1,4 @@
-!> A writer: a log of its own for each rank. Programs use `drystone`.
+!> A writer: each rank has its own log. Programs use `drystone`.
 module drystone_writer
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64
@@ -7,7 +7,7 @@ module drystone_writer
   implicit none
   private
 
-  !> A log of its own for each rank.
+  !> A writer, with its own log for each rank.
   type, public :: dry_writer
      type(c_ptr) :: handle = c_null_ptr
    contains
@@ -18,11 +18,13 @@ module drystone_writer
      procedure :: put
      procedure :: put_strings
      procedure :: put_lists
+     procedure :: put_member_strings
+     procedure :: put_member_lists
   end type dry_writer
 
 contains
 
-  !> Closes the writer, and commits its values without step.
+  !> Closes the writer, and commits its values without a step.
   subroutine writer_close(self, status)
     class(dry_writer), intent(inout) :: self
     integer(int32), intent(out), optional :: status
@@ -57,7 +59,8 @@ contains
     call settle(c_abort_step(self%handle), status)
   end subroutine abort_step
 
-  !> Writes a block, of whole elements or of one member of records; `offset` counts the cells before it in each dimension.
+  !> Writes a block, of whole elements or of one member of records; `offset` counts the cells before it in each
+  !> dimension.
   subroutine put(self, path, data, offset, member, status)
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
@@ -75,7 +78,7 @@ contains
     call settle(c_put(self%handle, c_text(path), field_given, data, count, place_given), status)
   end subroutine put
 
-  !> Writes a block of a DRY_STRING variable: an array of character; blanks at the end of a text are not part of it.
+  !> Writes a block of a DRY_STRING variable from an array of character; trailing blanks are dropped.
   subroutine put_strings(self, path, texts, offset, status)
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
@@ -87,11 +90,30 @@ contains
     type(c_ptr) :: place_given
 
     call convert_place(offset, place, count, place_given)
-    call settle(c_put_strings(self%handle, c_text(path), texts, count, place_given), status)
+    call settle(c_put_strings(self%handle, c_text(path), c_null_ptr, texts, count, place_given), status)
   end subroutine put_strings
 
-  !> Writes a block of a DRY_RAGGED variable: the numbers of all lists in a row, and how many each list has, in an array of integers
-  !> with the shape of the block.
+  !> As put_strings, for a member of records, such as "name"; of a member that is an array, one element: "words[1]".
+  !> The member stands before the texts: gfortran passes a length for these, which would be taken for that of a later
+  !> character argument.
+  subroutine put_member_strings(self, path, member, texts, offset, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path, member
+    type(*), dimension(..), intent(in) :: texts
+    class(*), intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(RANKS)
+    integer(c_int32_t) :: count
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given, place_given
+
+    call convert_text(member, field, field_given)
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put_strings(self%handle, c_text(path), field_given, texts, count, place_given), status)
+  end subroutine put_member_strings
+
+  !> Writes a block of a DRY_RAGGED variable: the numbers of all lists, concatenated, and the length of each
+  !> list in an array of integers with the shape of the block.
   subroutine put_lists(self, path, numbers, lengths, offset, status)
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
@@ -103,6 +125,23 @@ contains
     type(c_ptr) :: place_given
 
     call convert_place(offset, place, count, place_given)
-    call settle(c_put_lists(self%handle, c_text(path), numbers, lengths, count, place_given), status)
+    call settle(c_put_lists(self%handle, c_text(path), c_null_ptr, numbers, lengths, count, place_given), status)
   end subroutine put_lists
+
+  !> As put_lists, for a member of records; `member` as in put_member_strings.
+  subroutine put_member_lists(self, path, member, numbers, lengths, offset, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path, member
+    type(*), dimension(..), intent(in) :: numbers, lengths
+    class(*), intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(RANKS)
+    integer(c_int32_t) :: count
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given, place_given
+
+    call convert_text(member, field, field_given)
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put_lists(self%handle, c_text(path), field_given, numbers, lengths, count, place_given), status)
+  end subroutine put_member_lists
 end module drystone_writer

@@ -1,11 +1,11 @@
-// Drystone in C++17: drystone.h with objects that close themselves; views of memory and element types are drystone_memory.hpp's.
+// Drystone in C++17: drystone.h as classes that close themselves. drystone_memory.hpp has views of memory.
 //
 // What holds everywhere
-// - A failure throws drystone::error, whose status() is the C code; destructors throw nothing. What must not be lost is closed
-//   by close(), which throws.
-// - Objects can be moved, not copied; get() gives the C handle, for what is only in C.
-// - A view is memory of the caller: a pointer, a shape, and strides in elements. Nothing is kept after a call.
-// - Everything may be used from several threads, as in C.
+// - A failure throws drystone::error, whose status() is the C code. Destructors do not throw: call close(), which
+//   throws, for objects whose content must not be lost.
+// - Objects can be moved, not copied. get() returns the C handle, for functions that only C has.
+// - A view is memory of the caller: a pointer, a shape, and strides in elements. No call keeps it.
+// - Threads may use everything as in C.
 #ifndef DRYSTONE_HPP
 #define DRYSTONE_HPP
 
@@ -29,21 +29,21 @@ inline void check(dry_status status) {
     if (status != DRY_OK) throw error(status, dry_last_error());
 }
 
-/// A text from a function that takes (buffer, capacity, place for the length).
+/// A text from a function that takes (buffer, capacity, pointer to the length).
 template <class Ask> std::string text(Ask ask) {
     std::size_t length = 0;
     check(ask(nullptr, std::size_t{0}, &length));
     for (;;) {
         std::string out(length + 1, '\0');
         const dry_status status = ask(out.data(), out.size(), &length);
-        if (status == DRY_BUFFER_TOO_SMALL) continue; // it grew meanwhile
+        if (status == DRY_BUFFER_TOO_SMALL) continue; // it grew since
         check(status);
         out.resize(length);
         return out;
     }
 }
 
-/// A list from a function that takes (buffer, capacity, place for the count).
+/// A list from a function that takes (buffer, capacity, pointer to the count).
 template <class T, class Ask> std::vector<T> list(Ask ask) {
     std::size_t count = 0;
     check(ask(nullptr, std::size_t{0}, &count));
@@ -67,7 +67,7 @@ inline const char *text_of(const std::string &given) {
 template <class T> struct is_vector : std::false_type {};
 template <class T> struct is_vector<std::vector<T>> : std::true_type {};
 
-/// Names that stand one after the other, each with its NUL.
+/// Concatenated names, each with its NUL.
 inline std::vector<std::string> split(const std::vector<char> &joined) {
     std::vector<std::string> out;
     for (std::size_t at = 0; at < joined.size(); at += out.back().size() + 1) out.emplace_back(joined.data() + at);
@@ -103,7 +103,7 @@ inline const std::uint64_t *pointer(const extents &values) { return values.empty
 
 inline std::uint32_t ndim(const extents &values) { return static_cast<std::uint32_t>(values.size()); }
 
-/// The offset of a block of so many dimensions; empty stands for the beginning.
+/// The offset of a block with this number of dimensions; an empty one means the origin.
 inline const std::uint64_t *offset_of(const extents &offset, std::size_t dimensions) {
     if (!offset.empty() && offset.size() != dimensions)
         refuse("the offset has another number of dimensions than the memory");
@@ -111,7 +111,7 @@ inline const std::uint64_t *offset_of(const extents &offset, std::size_t dimensi
 }
 } // namespace detail
 
-/// One axis of a selection: cells start, start + step, ..., count of them.
+/// One axis of a selection: `count` cells start, start + step, ...
 struct axis {
     axis(std::uint64_t cell) : start(cell), count(1) {}
     axis(std::uint64_t first, std::uint64_t n, std::int64_t by = 1) : start(first), count(n), step(by) {}
@@ -131,7 +131,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return out;
     }
 
-    /// Without the step axis.
+    /// The shape, without the step axis.
     extents shape() const {
         const auto found = info();
         return extents(found.shape, found.shape + found.ndim);
@@ -145,7 +145,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return detail::text([&](auto... a) { return dry_variable_text(get(), DRY_TEXT_TRANSFORM, a...); });
     }
 
-    /// The expected mix of reads, if it was said.
+    /// The expected mix of reads; empty if none was declared.
     std::string access() const {
         return detail::text([&](auto... a) { return dry_variable_text(get(), DRY_TEXT_ACCESS, a...); });
     }
@@ -165,7 +165,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return report;
     }
 
-    /// A whole box as a dense row-major array: everything from `offset` on, or `count` of it.
+    /// A box as a dense row-major array: `count` cells from `offset` on, or everything from there.
     template <class T>
     std::vector<T> read(std::int64_t step = DRY_NO_STEP, const extents &offset = {}, std::optional<extents> count = {}) const {
         const auto all = shape();
@@ -174,7 +174,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
             for (std::size_t d = 0; d < offset.size() && d < count->size(); ++d)
                 (*count)[d] -= offset[d] < (*count)[d] ? offset[d] : (*count)[d];
         }
-        // What is no box of the variable gets no memory.
+        // No memory is allocated for a box that lies outside the variable.
         if (count->size() != all.size())
             detail::refuse("the box " + detail::listed(*count) + " has another number of dimensions than the variable, " +
                            detail::listed(all));
@@ -200,13 +200,13 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return report;
     }
 
-    /// Reads listed cells: as many coordinates each as there are axes, the step first.
+    /// Reads listed cells. Each has as many coordinates as there are axes, the step first.
     template <class T> std::vector<T> points(const std::vector<std::uint64_t> &cells) const {
         const auto found = info();
         const std::uint32_t axes = found.ndim + (found.has_steps ? 1 : 0);
         if (axes == 0) detail::refuse("a variable of one value has no cells to list: read() gives it");
         if (cells.size() % axes != 0)
-            detail::refuse(std::to_string(cells.size()) + " coordinates are no list of cells with " + std::to_string(axes) +
+            detail::refuse(std::to_string(cells.size()) + " coordinates are not a list of cells with " + std::to_string(axes) +
                            " each");
         const std::size_t count = cells.size() / axes;
         detail::elements<T> out(count);
@@ -216,7 +216,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return out.take();
     }
 
-    /// Coordinates (without the step) of the cells of a step whose values lie between two limits, both included.
+    /// Coordinates (without the step) of the cells of a step whose values lie between two limits, inclusive.
     template <class L> std::vector<extents> find(std::int64_t step, L low, L high) const {
         static_assert(type_of<L>() == DRY_INT64 || type_of<L>() == DRY_UINT64 || type_of<L>() == DRY_FLOAT64,
                       "limits are int64_t, uint64_t or double");
@@ -232,7 +232,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return out;
     }
 
-    /// What `select` would do.
+    /// The plan of `select`.
     std::string explain(const std::vector<axis> &axes) const {
         const auto wanted = convert(axes);
         return detail::text([&](auto... a) {
@@ -247,7 +247,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         });
     }
 
-    /// Reads one of `blocks` as it was written.
+    /// Reads one of `blocks` as written.
     template <class T>
     dry_read_report read_block(const view<T> &out, std::size_t number, std::int64_t step = DRY_NO_STEP) const {
         auto report = dry_read_report_new();
@@ -262,7 +262,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         const auto wanted = convert(axes);
         std::size_t cells = 1;
         for (const auto &one : wanted) cells *= one.count;
-        std::vector<std::uint64_t> ends; // of cells that are there: none that the library has not been asked for before
+        std::vector<std::uint64_t> ends; // existing cells: the library was asked first
         const auto joined = detail::list<char>([&](char *text, std::size_t capacity, std::size_t *length) {
             auto *const places = ends.empty() ? nullptr : ends.data();
             const dry_status status = dry_read_strings(get(), static_cast<std::uint32_t>(wanted.size()), wanted.data(), text,
@@ -285,7 +285,7 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         const auto wanted = convert(axes);
         std::size_t cells = 1;
         for (const auto &one : wanted) cells *= one.count;
-        std::vector<std::uint64_t> lengths; // of cells that are there: none that the library has not been asked for before
+        std::vector<std::uint64_t> lengths; // existing cells: the library was asked first
         const auto numbers = detail::list<T>([&](T *out, std::size_t capacity, std::size_t *length) {
             auto *const places = lengths.empty() ? nullptr : lengths.data();
             const dry_status status = dry_read_lists(get(), type_of<T>(), static_cast<std::uint32_t>(wanted.size()),
@@ -322,12 +322,12 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
     }
 };
 
-/// A writer: a log of its own, for one thread or process.
+/// A writer: a separate log, for one thread or process.
 class writer : public detail::handle<dry_writer, dry_writer_close> {
   public:
     using handle::handle;
 
-    /// An open step. Left without end(), as by an exception, it is dropped.
+    /// An open step. If it goes out of scope without end(), for example by an exception, it is dropped.
     class step {
       public:
         step(writer &owner, std::int64_t wanted, bool replace) : writer_(owner.get()) {
@@ -353,7 +353,7 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
     /// Begins a step: the given one, or the next.
     step begin_step(std::int64_t wanted = DRY_NO_STEP, bool replace = false) { return step(*this, wanted, replace); }
 
-    /// Writes a block at `offset`, or of one member of a record.
+    /// Writes a block at `offset`, of whole elements or of one member of a record.
     template <class T>
     void put(const std::string &path, const view<T> &block, const extents &offset = {}, const char *member = nullptr) {
         auto given = dry_put_options_new();
@@ -365,7 +365,7 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
                               detail::ndim(block.shape()), at, detail::pointer(block.shape()), &given));
     }
 
-    /// The same for one value, or all of an array, std::vector, std::array or std::span as one dimension.
+    /// Writes one value; or an array, std::vector, std::array or std::span as one dimension.
     template <class C> void put(const std::string &path, const C &block, const extents &offset = {}) {
         static_assert(!std::is_same_v<C, std::vector<bool>>, "std::vector<bool> keeps bits: put an array of bool");
         if constexpr (std::is_array_v<C>) {
@@ -377,28 +377,35 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
         }
     }
 
-    /// A block of strings, row-major in `shape`.
+    /// A block of strings, row-major in `shape`. With `member`, of this member of records: if it is an array, the texts
+    /// of the first cell come first, then those of the next one.
     void put_strings(const std::string &path, const std::vector<std::string> &texts, const extents &shape,
-                     const extents &offset = {}) {
+                     const extents &offset = {}, const std::string &member = {}) {
         std::vector<const char *> values;
         std::vector<std::uint64_t> lengths;
-        if (detail::product(shape) != texts.size())
+        if (member.empty() && detail::product(shape) != texts.size())
             detail::refuse("there are " + std::to_string(texts.size()) + " strings, the shape " + detail::listed(shape) +
                            " has another number");
         for (const auto &text : texts) {
             values.push_back(text.data());
             lengths.push_back(text.size());
         }
-        detail::check(dry_put_strings(get(), detail::text_of(path), values.data(), lengths.data(), detail::ndim(shape),
-                                      detail::offset_of(offset, shape.size()), detail::pointer(shape)));
+        const auto *place = detail::offset_of(offset, shape.size());
+        if (member.empty())
+            detail::check(dry_put_strings(get(), detail::text_of(path), values.data(), lengths.data(), detail::ndim(shape),
+                                          place, detail::pointer(shape)));
+        else
+            detail::check(dry_put_member_strings(get(), detail::text_of(path), detail::text_of(member), values.data(),
+                                                 lengths.data(), texts.size(), detail::ndim(shape), place,
+                                                 detail::pointer(shape)));
     }
 
-    /// A block of lists of numbers, row-major in `shape`.
+    /// A block of lists of numbers, row-major in `shape`. `member` as in put_strings.
     template <class T>
     void put_lists(const std::string &path, const std::vector<std::vector<T>> &lists, const extents &shape,
-                   const extents &offset = {}) {
+                   const extents &offset = {}, const std::string &member = {}) {
         static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no memory of its own: use dry_put_lists");
-        if (detail::product(shape) != lists.size())
+        if (member.empty() && detail::product(shape) != lists.size())
             detail::refuse("there are " + std::to_string(lists.size()) + " lists, the shape " + detail::listed(shape) +
                            " has another number");
         std::vector<T> numbers;
@@ -407,8 +414,14 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
             numbers.insert(numbers.end(), one.begin(), one.end());
             lengths.push_back(one.size());
         }
-        detail::check(dry_put_lists(get(), detail::text_of(path), type_of<T>(), numbers.data(), lengths.data(),
-                                    detail::ndim(shape), detail::offset_of(offset, shape.size()), detail::pointer(shape)));
+        const auto *place = detail::offset_of(offset, shape.size());
+        if (member.empty())
+            detail::check(dry_put_lists(get(), detail::text_of(path), type_of<T>(), numbers.data(), lengths.data(),
+                                        detail::ndim(shape), place, detail::pointer(shape)));
+        else
+            detail::check(dry_put_member_lists(get(), detail::text_of(path), detail::text_of(member), type_of<T>(),
+                                               numbers.data(), lengths.data(), lists.size(), detail::ndim(shape), place,
+                                               detail::pointer(shape)));
     }
 
     void flush() { detail::check(dry_writer_flush(get())); }
@@ -444,7 +457,7 @@ class fragment : public detail::handle<dry_fragment, dry_fragment_close> {
         return report;
     }
 
-    /// Puts memory of the fragment's size through a writer.
+    /// Writes memory of the fragment's size through a writer.
     template <class T> void write(const view<T> &data, const writer &through) const {
         dense(data);
         detail::check(dry_fragment_write(get(), through.get(), data.data(), data.size()));
@@ -466,7 +479,7 @@ class fragment : public detail::handle<dry_fragment, dry_fragment_close> {
     }
 };
 
-/// What a variable is to be; the type is given apart.
+/// The properties of a new variable; the type is given separately.
 struct variable_options {
     extents shape;                 ///< DRY_GROWS for an extent that grows
     std::vector<std::string> dims; ///< names, or none
@@ -509,7 +522,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
         return out;
     }
 
-    /// Moves to the newest snapshot; true if it is another one.
+    /// Moves to the newest snapshot; true if it changed.
     bool refresh() {
         std::int32_t changed = 0;
         detail::check(dry_refresh(get(), &changed));
@@ -537,7 +550,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
         return report;
     }
 
-    /// Makes what is committed survive a power cut; the number of its snapshot.
+    /// Makes everything committed survive a power cut; returns the snapshot's number.
     std::uint64_t flush() {
         std::uint64_t snapshot = 0;
         detail::check(dry_flush(get(), &snapshot));
@@ -603,7 +616,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
         detail::check(dry_resize(get(), detail::text_of(path), detail::ndim(shape), detail::pointer(shape)));
     }
 
-    /// Does what changes the schema as one commit; an exception forgets it all.
+    /// Runs a function and commits its schema changes together; an exception drops them all.
     template <class Act> void batch(Act act) {
         detail::check(dry_begin_batch(get()));
         try {
@@ -644,7 +657,8 @@ class container : public detail::handle<dry_container, dry_container_close> {
         }
     }
 
-    /// A number, a std::string, or a std::vector of either: of an array of more dimensions all its numbers, row-major.
+    /// A number, a std::string, or a std::vector of either. An array of more dimensions is returned as all its numbers,
+    /// in row-major order.
     template <class T> T attribute(const std::string &owner, const std::string &name) const {
         const char *const of = detail::text_of(owner);
         const char *const called = detail::text_of(name);
@@ -676,7 +690,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
         return drystone::variable(raw);
     }
 
-    /// A writer without ranks, which waits for nobody.
+    /// A writer without ranks, whose steps wait for no other rank.
     drystone::writer writer() {
         dry_writer *raw = nullptr;
         detail::check(dry_writer_open(get(), nullptr, &raw));
@@ -693,7 +707,7 @@ class container : public detail::handle<dry_container, dry_container_close> {
         return drystone::writer(raw);
     }
 
-    /// Publishes what is committed as Zarr arrays in the container's folder.
+    /// Publishes the committed steps as Zarr arrays in the container's folder.
     dry_publish_report publish() {
         auto report = dry_publish_report_new();
         detail::check(dry_publish(get(), nullptr, nullptr, nullptr, &report));
@@ -737,7 +751,8 @@ class container : public detail::handle<dry_container, dry_container_close> {
     }
 };
 
-/// A container that the ranks of a program have opened together. All but get() and container() are collective.
+/// A container that the ranks of a program have opened together. All functions except get() and container() are
+/// collective.
 class team : public detail::handle<dry_team, dry_team_close> {
   public:
     using handle::handle;
@@ -763,8 +778,8 @@ class team : public detail::handle<dry_team, dry_team_close> {
         return drystone::container(raw);
     }
 
-    /// Does something on this rank; if it throws on any, an error is thrown on all. Then all see what was done. What is no
-    /// drystone::error goes on as it is on the rank that threw it, when the others have been told.
+    /// Runs a function on this rank; if it throws on any rank, an error is thrown on all. Then all ranks see its
+    /// effects. An exception other than drystone::error is rethrown on its rank, after the others were notified.
     template <class Act> void agree(Act act) {
         dry_status mine = DRY_OK;
         try {
@@ -789,14 +804,14 @@ class team : public detail::handle<dry_team, dry_team_close> {
         given.strides = out.strides();
         given.report = &report;
         const auto *at = detail::pointer(offset);
-        // An offset of another number of dimensions is told to all ranks: by a box that no variable has.
+        // An offset with another number of dimensions must fail on all ranks: pass a box that no variable has.
         const auto ndim = offset.empty() || offset.size() == out.shape().size() ? detail::ndim(out.shape()) : 99u;
         detail::check(dry_team_read_box(get(), of.get(), step, type_of<T>(), out.data(), out.size(), ndim, at,
                                         out.shape().data(), &given));
         return report;
     }
 
-    /// The writer of all ranks together; 0: as many ranks write as are cheapest.
+    /// The writer of all ranks together. `writers` ranks write; 0: the cheapest number.
     drystone::writer writer(std::uint32_t writers = 0) {
         auto options = dry_team_writer_options_new();
         options.writers = writers;

@@ -1,16 +1,17 @@
 /* Functions that run over tiles of variables: the binary interface, version 1.
  *
- * A program hands Drystone the address of a struct drystone_function. Python does so in a PyCapsule whose name is
- * "drystone_function" (drystone.function makes one of an address, as numba's cfunc and ctypes have it). The header has no other
- * part: whoever makes functions needs no library of Drystone's.
+ * A program passes Drystone the address of a struct drystone_function. In Python, a PyCapsule named "drystone_function"
+ * holds it; drystone.function makes a capsule from an address, as numba's cfunc and ctypes provide it. A program that
+ * defines functions needs this header only, and no Drystone library.
  *
  * Rules
- * - Structures begin with struct_size, the size that the side which fills them knows. Later versions append members only.
- * - The function reads the input tile and writes every element of the output tile, and nothing else. It allocates what it likes, and
- *   frees it.
- * - It returns 0, or another number after it has put a text of less than message_size bytes, ended by 0, into message.
- * - With DRYSTONE_FUNCTION_PURE the result depends on the elements of the input tile alone.
- * - With DRYSTONE_FUNCTION_THREAD_SAFE several threads may call it at once, with the same state.
+ * - Structures begin with struct_size: the size known to the side that fills them. Later versions only append members.
+ * - The function reads the input tile, and writes every element of the output tile and nothing else. It frees any
+ *   memory that it allocates.
+ * - It returns 0. After a failure it writes a NUL-terminated text of less than message_size bytes to message, and
+ *   returns another number.
+ * - DRYSTONE_FUNCTION_PURE: the result depends only on the elements of the input tile.
+ * - DRYSTONE_FUNCTION_THREAD_SAFE: several threads may call it at once, with the same state.
  */
 #ifndef DRYSTONE_FUNCTION_H
 #define DRYSTONE_FUNCTION_H
@@ -28,7 +29,7 @@ extern "C" {
 #define DRYSTONE_FUNCTION_PURE 1u
 #define DRYSTONE_FUNCTION_THREAD_SAFE 2u
 
-/* Types of elements: the letter of NumPy's kind, then the bytes, as 'f' << 8 | 4. */
+/* Element types: the letter of NumPy's kind, then the size in bytes, as 'f' << 8 | 4. */
 #define DRYSTONE_TYPE(kind, bytes) ((uint32_t)(kind) << 8 | (uint32_t)(bytes))
 
 /* A box of elements in memory. */
@@ -38,11 +39,11 @@ struct drystone_tile {
     uint32_t ndim;          /* dimensions, at most 8, without the step axis */
     uint32_t message_size;  /* of an output tile: bytes at message */
     int64_t step;           /* the step, or -1 */
-    void *data;             /* the first element; of an input tile it is not to be written */
-    const int64_t *origin;  /* the place of the first element in the variable; below 0 in the halo of the first tile */
-    const uint64_t *shape;  /* elements along each dimension, the halo among them */
+    void *data;             /* the first element; input tiles are read-only */
+    const int64_t *origin;  /* index of the first element in the variable; negative in the halo of the first tile */
+    const uint64_t *shape;  /* elements along each dimension, halo included */
     const int64_t *strides; /* bytes from one element to the next along each dimension */
-    char *message;          /* of an output tile: room for the text of an error */
+    char *message;          /* of an output tile: memory for an error message */
 };
 
 /* The function: n_in input tiles (1 in this version), one output tile without halo, and its own state. */

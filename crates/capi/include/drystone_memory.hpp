@@ -1,8 +1,9 @@
-// Memory for drystone.hpp, which includes this: the element types of C++, and views, which say where an array's elements lie.
+// Memory for drystone.hpp, which includes this: the element types of C++, and views, which describe the memory
+// of an array.
 //
 // Invariants
 // - a view owns nothing: a pointer, a shape, and strides in elements;
-// - what no memory can have, such as strides beyond the address space, throws before the library is called.
+// - impossible memory, such as strides beyond the address space, throws before the library is called.
 #ifndef DRYSTONE_MEMORY_HPP
 #define DRYSTONE_MEMORY_HPP
 
@@ -21,7 +22,7 @@
 
 namespace drystone {
 
-/// A failure: what() is its message.
+/// A failure: what() returns its message.
 class error : public std::runtime_error {
   public:
     error(dry_status status, const char *message) : std::runtime_error(message), status_(status) {}
@@ -38,7 +39,7 @@ namespace detail {
     throw error(status, why.c_str());
 }
 
-/// A product of lengths, or the largest number if it does not fit: no memory has so many.
+/// A product of lengths, or the largest number if it overflows; no memory is that large.
 inline std::uint64_t times(std::uint64_t a, std::uint64_t b) {
     return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
@@ -53,7 +54,7 @@ inline std::uint64_t product(const std::vector<std::uint64_t> &shape) {
     return none ? 0 : cells;
 }
 
-/// Such as [2, 3].
+/// Formats a list, such as [2, 3].
 inline std::string listed(const std::vector<std::uint64_t> &shape) {
     std::string out = "[";
     for (const auto extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
@@ -63,13 +64,14 @@ inline std::string listed(const std::vector<std::uint64_t> &shape) {
 template <class T> struct is_view : std::false_type {};
 template <class T> struct is_view<view<T>> : std::true_type {};
 
-/// Has it data() and size(), as std::vector, std::array and std::span? A view has them too, but its size is in bytes.
+/// Whether it has data() and size(), as std::vector, std::array and std::span. A view has them, too, but its
+/// size is in bytes.
 template <class C, class = void> struct is_memory : std::false_type {};
 template <class C>
 struct is_memory<C, std::void_t<decltype(std::declval<C &>().data() + std::declval<C &>().size())>>
     : std::bool_constant<!is_view<std::remove_cv_t<std::remove_reference_t<C>>>::value> {};
 
-/// Memory for elements of T, and the vector of them: std::vector<bool> keeps bits, which nothing is read into.
+/// Memory for elements of T, and a vector of them. std::vector<bool> stores bits, which cannot be read into.
 template <class T> struct elements {
     explicit elements(std::size_t count) : kept(count) {}
     T *data() { return kept.data(); }
@@ -85,11 +87,11 @@ template <> struct elements<bool> {
 };
 } // namespace detail
 
-/// The dry_type of types that the language has no name for. Whoever has some says what they are:
+/// The dry_type of types without a name in the language. A program with such a type defines it:
 /// `template <> inline constexpr dry_type drystone::other_type<half> = DRY_FLOAT16;`
 template <class T> inline constexpr dry_type other_type = DRY_RECORD;
 
-/// The dry_type of a C++ type: of a struct DRY_RECORD.
+/// The dry_type of a C++ type; DRY_RECORD for a struct.
 template <class T> constexpr dry_type type_of() {
     using V = std::remove_cv_t<T>;
     if constexpr (std::is_same_v<V, bool>) return DRY_BOOL;
@@ -110,7 +112,7 @@ template <class T> constexpr dry_type type_of() {
 /// Extents, offsets or counts.
 using extents = std::vector<std::uint64_t>;
 
-/// An n-dimensional array somewhere in memory, dense and row-major unless strides (in elements) are given.
+/// An n-dimensional array in memory, dense and row-major unless strides (in elements) are given.
 ///
 /// A struct T stands for a record of its size.
 template <class T> class view {
@@ -143,15 +145,15 @@ template <class T> class view {
         size_ = size;
     }
 
-    /// The same memory, to be read only.
+    /// The same memory, read-only.
     template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
     view(const view<U> &other)
         : first_(other.first_), shape_(other.shape_), strides_(other.strides_), size_(other.size_) {}
 
-    /// All of an array, as one dimension.
+    /// A whole array, as one dimension.
     template <std::size_t N> view(T (&memory)[N]) : view(memory, {N}) {}
 
-    /// All of a std::vector, std::array, std::span or the like, as one dimension or in a shape of as many cells.
+    /// A whole std::vector, std::array, std::span or the like, as one dimension or in a shape with as many cells.
     template <class C, class = std::enable_if_t<detail::is_memory<C>::value>>
     view(C &&memory) : view(memory.data(), {memory.size()}) {}
     template <class C, class = std::enable_if_t<detail::is_memory<C>::value>>
@@ -166,7 +168,7 @@ template <class T> class view {
     const extents &shape() const noexcept { return shape_; }
     /// Bytes per dimension, or nullptr if dense.
     const std::int64_t *strides() const noexcept { return strides_.empty() ? nullptr : strides_.data(); }
-    /// Bytes from the lowest to the highest.
+    /// Bytes from the lowest to the highest element.
     std::uint64_t size() const noexcept { return size_; }
 
   private:

@@ -1,6 +1,6 @@
 /*
- * The communicator of drystone.h on MPI-3. Counts of MPI are ints, so large messages go in pieces; ranks that have nothing to say to
- * each other say nothing.
+ * The communicator of drystone.h on MPI-3. MPI counts messages in int, so large ones are sent in pieces. Ranks without
+ * data for each other exchange no message.
  */
 #include "drystone_mpi.h"
 
@@ -22,7 +22,7 @@ static int32_t all_gather(void *context, const void *send, uint64_t size, void *
     return MPI_Allgather(send, (int)size, MPI_BYTE, receive, (int)size, MPI_BYTE, ranks->comm);
 }
 
-/* Messages that a part of so many bytes takes. */
+/* The number of messages for a part of this many bytes. */
 static uint64_t pieces(uint64_t size) { return size / DRY_MPI_PIECE + (size % DRY_MPI_PIECE != 0); }
 
 static int32_t exchange(void *context, const void *send, const uint64_t *send_sizes, void *receive,
@@ -64,7 +64,8 @@ static int32_t exchange(void *context, const void *send, const uint64_t *send_si
     return code;
 }
 
-/* A number of this machine, by its name (FNV-1a): asking MPI which ranks share memory would make a communicator more. */
+/* A number for this machine, from its name (FNV-1a): asking MPI which ranks share memory would need another
+ * communicator. */
 static uint64_t node(void) {
     char name[MPI_MAX_PROCESSOR_NAME + 1];
     uint64_t number = 0xcbf29ce484222325u;

@@ -1,4 +1,5 @@
-!> Drystone with MPI from Fortran: the communicator of a team from MPI's. Compile drystone_mpi.c with it, by the same MPI.
+!> Drystone with MPI from Fortran: the communicator of a team from MPI's. Compile drystone_mpi.c with it, by the same
+!> MPI.
 !>
 !>     call dry_mpi_communicator(MPI_COMM_WORLD%MPI_VAL, communicator)     ! of `use mpi_f08`
 !>     call dry_mpi_communicator(MPI_COMM_WORLD, communicator)             ! of `use mpi`

@@ -1,6 +1,6 @@
 /*
- * Drystone with MPI: compile drystone_mpi.c with your mpicc and link it with your program. The library itself knows no MPI, so one
- * build serves Open MPI, MPICH and any other.
+ * Drystone with MPI: compile drystone_mpi.c with your mpicc and link it with your program. The library itself does not
+ * use MPI, so one build serves Open MPI, MPICH and any other.
  */
 #ifndef DRYSTONE_MPI_H
 #define DRYSTONE_MPI_H

@@ -1,12 +1,12 @@
 //! Arguments: texts, lists and structures from C and back to C, within the sizes that come with them.
 //!
-//! Every `unsafe fn` here has the same requirement: the pointer is as drystone.h says, or NULL.
+//! Every `unsafe fn` here requires: the pointer is as drystone.h specifies, or NULL.
 
 use std::ffi::{CStr, c_char};
 
 use crate::failure::{Failure, Result};
 
-/// A larger structure size means memory that was never initialised.
+/// A larger structure size means uninitialised memory.
 const MAX_STRUCT: usize = 4096;
 /// Longer lists are refused before their memory is read.
 const MAX_LIST: usize = 1 << 28;
@@ -16,18 +16,18 @@ const MAX_LIST: usize = 1 << 28;
 /// # Safety
 /// `repr(C)`, a `u32` first, and valid where every byte is 0.
 pub(crate) unsafe trait Sized32: Copy {
-    /// Its name in the header.
+    /// The structure's name in the header.
     const NAME: &'static str;
     /// Its size in the first released header.
     const FIRST: usize;
-    /// Fields without a meaning yet, which must be zero: this library would not do what they ask for.
+    /// Reserved fields, which must be zero: this library does not know what other values request.
     fn reserved(&self) -> u32 {
         0
     }
 }
 
-/// Declares that a structure of the header begins with its size, states its size in the first released
-/// header, and that it has a field `reserved`, which has no meaning yet.
+/// Declares that a structure of the header begins with its size, states its size in the first released header,
+/// and that its field `reserved` has no meaning yet.
 macro_rules! versioned {
     ($name:ident, $first:literal $(, $reserved:ident)?) => {
         // SAFETY: a structure of the header: repr(C), a u32 first, and zeros are a value of each field
@@ -58,13 +58,13 @@ fn check_size<T: Sized32>(given: usize) -> Result<()> {
 
 /// Options; all zero for NULL.
 pub(crate) unsafe fn options<T: Sized32>(given: *const T) -> Result<T> {
-    // SAFETY: Sized32 says that zeros are a value.
+    // SAFETY: Sized32 guarantees that zeros are a valid value.
     let mut value: T = unsafe { std::mem::zeroed() };
     if given.is_null() {
         return Ok(value);
     }
     aligned(given, T::NAME)?;
-    // SAFETY: the structure begins with its size, and that many bytes of it are there.
+    // SAFETY: the structure begins with its size, and that many of its bytes are readable.
     unsafe {
         let size = given.cast::<u32>().read() as usize;
         check_size::<T>(size)?;
@@ -89,7 +89,7 @@ pub(crate) unsafe fn give<T: Sized32>(out: *mut T, value: &T) -> Result<()> {
         return Ok(());
     }
     aligned(out, T::NAME)?;
-    // SAFETY: the structure begins with its size, and that many bytes of it may be written.
+    // SAFETY: the structure begins with its size, and that many of its bytes are writable.
     unsafe {
         let size = out.cast::<u32>().read() as usize;
         check_size::<T>(size)?;
@@ -110,10 +110,10 @@ pub(crate) unsafe fn give_structs<T: Sized32>(
         check_size::<T>(size)?;
         aligned(out, T::NAME)?;
     }
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     if unsafe { count_entries(T::NAME, values.len(), out.is_null(), capacity, count)? } {
         for (i, value) in values.iter().enumerate() {
-            // SAFETY: the list has room for `capacity` structures of `size` bytes, and there are no more values.
+            // SAFETY: the list holds `capacity` structures of `size` bytes, and there are no more values.
             unsafe {
                 let place = out.cast::<u8>().add(i * size);
                 fill(place, size, value);
@@ -126,7 +126,7 @@ pub(crate) unsafe fn give_structs<T: Sized32>(
 
 unsafe fn fill<T: Sized32>(out: *mut u8, size: usize, value: &T) {
     let known = size.min(size_of::<T>());
-    // SAFETY: `size` bytes may be written; the first four, the size, stay.
+    // SAFETY: `size` bytes are writable; the first four, the size, stay unchanged.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const *value).cast::<u8>().add(4), out.add(4), known - 4);
         out.add(known).write_bytes(0, size - known);
@@ -142,7 +142,7 @@ pub(crate) fn aligned<T>(pointer: *const T, name: &str) -> Result<()> {
 
 /// A text; `what` names it in messages.
 pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<&'a str> {
-    // SAFETY: not NULL then, and a text that ends with NUL.
+    // SAFETY: not NULL here, and a text that ends with NUL.
     unsafe { optional_text(given, what)? }.ok_or_else(|| Failure::invalid(format!("{what} is NULL")))
 }
 
@@ -169,14 +169,14 @@ pub(crate) unsafe fn list<'a, T>(given: *const T, count: usize, what: &str) -> R
     if count == 0 {
         return Ok(&[]);
     }
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { optional_list(given, count, what)? }
         .ok_or_else(|| Failure::invalid(format!("{what} is NULL, {count} entries are needed")))
 }
 
 /// Texts of a list.
 pub(crate) unsafe fn texts(given: *const *const c_char, count: usize, what: &str) -> Result<Vec<String>> {
-    // SAFETY: what the caller of this promises: `count` texts that end with NUL.
+    // SAFETY: guaranteed by the caller: `count` texts that end with NUL.
     unsafe { list(given, count, what)?.iter().map(|one| text(*one, what).map(str::to_owned)).collect() }
 }
 
@@ -193,7 +193,7 @@ pub(crate) unsafe fn optional_list<'a, T>(
         return Err(Failure::invalid(format!("{what} cannot have {count} entries")));
     }
     aligned(given, what)?;
-    // SAFETY: aligned (checked), and `count` entries are there, which do not change during the call.
+    // SAFETY: aligned (checked), and `count` entries are readable, which do not change during the call.
     Ok(Some(unsafe { std::slice::from_raw_parts(given, count) }))
 }
 
@@ -203,7 +203,7 @@ pub(crate) unsafe fn bytes<'a>(given: *const u8, size: u64, what: &str) -> Resul
         return Ok(&[]);
     }
     let size = byte_count(given, size, what)?;
-    // SAFETY: not NULL, `size` bytes are there, and they do not change during the call.
+    // SAFETY: not NULL, `size` bytes are readable, and they do not change during the call.
     Ok(unsafe { std::slice::from_raw_parts(given, size) })
 }
 
@@ -213,7 +213,7 @@ pub(crate) unsafe fn bytes_mut<'a>(given: *mut u8, size: u64, what: &str) -> Res
         return Ok(&mut []);
     }
     let size = byte_count(given, size, what)?;
-    // SAFETY: not NULL, `size` bytes are there, and no other thread uses them during the call.
+    // SAFETY: not NULL, `size` bytes are writable, and no other thread uses them during the call.
     Ok(unsafe { std::slice::from_raw_parts_mut(given, size) })
 }
 
@@ -226,17 +226,17 @@ fn byte_count(given: *const u8, size: u64, what: &str) -> Result<usize> {
     Ok(fits.unsigned_abs())
 }
 
-/// Where a result goes; not NULL.
+/// The destination of a result; not NULL.
 pub(crate) unsafe fn place<'a, T>(given: *mut T, what: &str) -> Result<&'a mut T> {
     aligned(given, what)?;
-    // SAFETY: aligned (checked), NULL or a place that may be written.
+    // SAFETY: aligned (checked), NULL or writable.
     unsafe { given.as_mut() }
         .ok_or_else(|| Failure::invalid(format!("{what} is NULL: there is no place for the result")))
 }
 
-/// Where a handle goes; not NULL. It is NULL until there is a handle.
+/// The destination of a handle; not NULL. Sets it to NULL until there is a handle.
 pub(crate) unsafe fn handle_place<'a, T>(given: *mut *mut T) -> Result<&'a mut *mut T> {
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     let out = unsafe { place(given, "the handle")? };
     *out = std::ptr::null_mut();
     Ok(out)
@@ -245,13 +245,13 @@ pub(crate) unsafe fn handle_place<'a, T>(given: *mut *mut T) -> Result<&'a mut *
 /// Writes a value to the caller's pointer; nothing for NULL.
 pub(crate) unsafe fn set<T>(out: *mut T, value: T, what: &str) -> Result<()> {
     if !out.is_null() {
-        // SAFETY: what the caller of this promises.
+        // SAFETY: guaranteed by the caller.
         *unsafe { place(out, what)? } = value;
     }
     Ok(())
 }
 
-/// Returns how many entries there are; true if they are to be written.
+/// Returns the number of entries; true if they are to be written.
 pub(crate) unsafe fn count_entries(
     what: &str,
     there: usize,
@@ -264,7 +264,7 @@ pub(crate) unsafe fn count_entries(
             "the buffer for {what} is NULL; to ask for its size, give NULL, 0 and a place for the number"
         )));
     }
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { set(count, there, "the place for the number")? };
     if !asking && capacity < there {
         return Err(Failure::too_small(what, capacity, there));
@@ -281,10 +281,9 @@ pub(crate) unsafe fn give_list<T: Copy>(
     count: *mut usize,
 ) -> Result<()> {
     aligned(out, what)?;
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     if unsafe { count_entries(what, values.len(), out.is_null(), capacity, count)? } {
-        // SAFETY: there is room for `capacity` entries, and there are no more values (`count_entries`
-        // checked).
+        // SAFETY: the buffer holds `capacity` entries, and there are no more values (`count_entries` checked).
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), out, values.len()) };
     }
     Ok(())
@@ -298,13 +297,13 @@ pub(crate) unsafe fn give_text(
     length: *mut usize,
 ) -> Result<()> {
     if !out.is_null() && capacity <= text.len() {
-        // SAFETY: what the caller of this promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { set(length, text.len(), "the place for the length")? };
         return Err(Failure::too_small("a text with its NUL", capacity, text.len() + 1));
     }
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     if unsafe { count_entries("a text", text.len(), out.is_null(), capacity, length)? } {
-        // SAFETY: there is room for the text and its NUL (checked).
+        // SAFETY: the buffer holds the text and its NUL (checked).
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), out.cast::<u8>(), text.len());
             out.add(text.len()).write(0);
@@ -329,7 +328,7 @@ pub(crate) unsafe fn give_names(
         joined.extend_from_slice(name.as_bytes());
         joined.push(0);
     }
-    // SAFETY: what the caller of this promises; a char is a byte.
+    // SAFETY: guaranteed by the caller; a char is a byte.
     unsafe {
         set(count, names.len(), "the place for the number of names")?;
         give_list(&joined, "names", out.cast::<u8>(), capacity, length)

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result, Status, guard};
 use crate::memory::extents;
 use crate::schema::path;
 
-/// What an attribute is.
+/// The properties of an attribute.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_attribute_info {
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn dry_set_text_attribute(
     value: *const c_char,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name, value) =
             unsafe { (path(owner)?, text(name, "the name")?, text(value, "the value")?) };
         change(handle, owner, name, Some(Value::Text(value.into())))
@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn dry_set_attribute(
     size: u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name, shape, data) = unsafe {
             (
                 path(owner)?,
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn dry_remove_attribute(
     name: *const c_char,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name) = unsafe { (path(owner)?, text(name, "the name")?) };
         change(handle, owner, name, None)
     })
@@ -191,7 +191,7 @@ pub(crate) unsafe extern "C" fn dry_attribute_names(
     count: *mut usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let owner = unsafe { path(owner)? };
         let container = container(handle)?;
         let schema = container.schema();
@@ -200,7 +200,7 @@ pub(crate) unsafe extern "C" fn dry_attribute_names(
             Some(attrs) => attrs.keys().cloned().collect(),
             None => container.variable(owner)?.attrs.keys().cloned().collect(),
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_names(&found, names, capacity, length, count) }
     })
 }
@@ -214,7 +214,7 @@ pub(crate) unsafe extern "C" fn dry_attribute_describe(
     out: *mut dry_attribute_info,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name) = unsafe { (path(owner)?, text(name, "the name")?) };
         let mut info =
             dry_attribute_info { struct_size: 0, type_: STRING, length: 0, ndim: 0, shape: [0; 8], size: 0 };
@@ -236,7 +236,7 @@ pub(crate) unsafe extern "C" fn dry_attribute_describe(
                 info.size = array.data.len() as u64;
             }
         }
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &info) }
     })
 }
@@ -252,7 +252,7 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
     length: *mut usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name) = unsafe { (path(owner)?, text(name, "the name")?) };
         let value = match given(name, &find(handle, owner, name)?)? {
             CValue::Text(text) if text.contains('\0') => {
@@ -262,7 +262,7 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
             }
             CValue::Text(text) => text,
             CValue::Texts(texts) => {
-                // SAFETY: pointers as drystone.h says.
+                // SAFETY: pointers are as drystone.h specifies.
                 return unsafe { give_names(&texts, out, capacity, length, std::ptr::null_mut()) };
             }
             CValue::Array(array) => {
@@ -272,7 +272,7 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
                 )));
             }
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_text(&value, out, capacity, length) }
     })
 }
@@ -288,7 +288,7 @@ pub(crate) unsafe extern "C" fn dry_get_attribute(
     size: u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name) = unsafe { (path(owner)?, text(name, "the name")?) };
         let CValue::Array(array) = given(name, &find(handle, owner, name)?)? else {
             return Err(Failure::invalid(format!(
@@ -304,7 +304,7 @@ pub(crate) unsafe extern "C" fn dry_get_attribute(
                 name_of(type_)
             )));
         }
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { bytes_mut(data, size, "the place for the value")? }.copy_from_slice(&array.data);
         Ok(())
     })
@@ -320,7 +320,7 @@ pub(crate) unsafe extern "C" fn dry_set_texts_attribute(
     count: usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (owner, name, values) = unsafe {
             let values = list(values, count, "the texts")?;
             let values = values.iter().map(|t| Ok(Value::Text(text(*t, "a text of the list")?.into())));

@@ -52,7 +52,7 @@ pub(crate) struct dry_container_info {
 
 versioned!(dry_container_info, 72);
 
-/// What a commit did.
+/// The result of a commit.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_commit_report {
@@ -109,12 +109,12 @@ pub(crate) fn mode(number: i32) -> Result<Mode> {
 }
 
 impl dry_create_options {
-    /// What they ask for.
+    /// The container properties that the options request.
     ///
     /// # Safety
     /// The text is NULL or ends with NUL.
     pub(crate) unsafe fn create(&self) -> Result<CreateOptions> {
-        // SAFETY: what the caller of this promises.
+        // SAFETY: guaranteed by the caller.
         let scheme = unsafe { optional_text(self.redundancy, "redundancy")? }.unwrap_or("none");
         let redundancy = Scheme::parse(scheme).map_err(Failure::invalid)?;
         if self.tiers > 1 {
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn dry_create(
     out: *mut *mut dry_container,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
         // SAFETY: as above.
         let options = unsafe { given.create()? };
@@ -160,7 +160,7 @@ pub(crate) unsafe extern "C" fn dry_open(
     out: *mut *mut dry_container,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (path, out) = unsafe { (text(path, "the path")?, handle_place(out)?) };
         let mode = self::mode(mode)?;
         hand_out(Container::open(path, mode)?, out);
@@ -176,7 +176,7 @@ pub(crate) unsafe extern "C" fn dry_open_snapshot(
     out: *mut *mut dry_container,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let out = unsafe { handle_place(out)? };
         hand_out(container(handle)?.at(snapshot)?, out);
         Ok(())
@@ -187,12 +187,11 @@ pub(crate) unsafe extern "C" fn dry_open_snapshot(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Status {
     guard(|| {
-        // Drops the handle; the container itself is not closed, since writers and the team may go on using
-        // it.
+        // Drops the handle. The container itself is not closed: writers and the team may still use it.
         if let Some(container) = take::<Container>(handle)? {
             keepers::forget(handle.addr());
             container.settle();
-            container.end_tiers()?;
+            container.drain_remaining()?;
             container.flush_made()?;
         }
         Ok(())
@@ -224,7 +223,7 @@ pub(crate) unsafe extern "C" fn dry_container_describe(
             writable: container.is_writable().into(),
             reserved: 0,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &info) }
     })
 }
@@ -236,7 +235,7 @@ pub(crate) unsafe extern "C" fn dry_refresh(handle: *const dry_container, change
         let container = container(handle)?;
         let moved = container.refresh()?;
         log::tell_warnings(&container);
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(changed, moved.into(), "changed") }
     })
 }
@@ -251,7 +250,7 @@ pub(crate) unsafe extern "C" fn dry_snapshots(
 ) -> Status {
     guard(|| {
         let snapshots = container(handle)?.snapshots()?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_list(&snapshots, "snapshots", out, capacity, count) }
     })
 }
@@ -266,12 +265,12 @@ pub(crate) unsafe extern "C" fn dry_steps(
 ) -> Status {
     guard(|| {
         let steps: Vec<u64> = container(handle)?.snapshot().steps.iter().collect();
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_list(&steps, "steps", out, capacity, count) }
     })
 }
 
-/// Makes visible what writers have closed.
+/// Commits what writers have closed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_commit(
     handle: *const dry_container,
@@ -281,7 +280,7 @@ pub(crate) unsafe extern "C" fn dry_commit(
         let container = container(handle)?;
         let done = container.commit()?;
         log::tell_warnings(&container);
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &report(Some(&done), &container)) }
     })
 }
@@ -291,7 +290,7 @@ pub(crate) unsafe extern "C" fn dry_commit(
 pub(crate) unsafe extern "C" fn dry_flush(handle: *const dry_container, snapshot: *mut u64) -> Status {
     guard(|| {
         let version = container(handle)?.flush()?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(snapshot, version, "snapshot") }
     })
 }

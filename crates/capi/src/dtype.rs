@@ -55,7 +55,7 @@ pub(crate) fn number(scalar: Scalar) -> Type {
     scalar as Type + 1
 }
 
-/// A type's name in the header, as far as messages need it.
+/// A type's name in the header, as messages use it.
 pub(crate) fn name_of(number: Type) -> String {
     match number {
         BYTES => "DRY_BYTES".into(),
@@ -95,7 +95,7 @@ pub(crate) fn length_of(dtype: &DType) -> u32 {
 
 /// A type from its number, its length (of `DRY_BYTES`, `DRY_UNICODE` and `DRY_RAGGED`) and its record.
 pub(crate) unsafe fn parse(number: Type, length: u32, record: *const dry_record) -> Result<DType> {
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { nested(number, length, record, 0) }
 }
 
@@ -120,7 +120,7 @@ unsafe fn nested(number: Type, length: u32, record: *const dry_record, depth: us
         RECORD if depth >= limit::NESTING => {
             Err(Failure::invalid(format!("records nested deeper than {}", limit::NESTING)))
         }
-        // SAFETY: what the caller of this promises.
+        // SAFETY: guaranteed by the caller.
         RECORD => unsafe { members(record, depth) },
         _ => scalar(number).map(DType::Scalar).ok_or_else(|| unknown(number)),
     }
@@ -132,7 +132,7 @@ fn unknown(number: Type) -> Failure {
 }
 
 unsafe fn members(given: *const dry_record, depth: usize) -> Result<DType> {
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     let record = unsafe { options(given)? };
     let itemsize =
         u32::try_from(record.item_size).map_err(|_| Failure::invalid("the record is too large"))?;
@@ -146,11 +146,11 @@ unsafe fn members(given: *const dry_record, depth: usize) -> Result<DType> {
     if record.member_count as usize > limit::LEAVES {
         return Err(Failure::invalid(format!("a record with more than {} members", limit::LEAVES)));
     }
-    // SAFETY: as many members as the record says.
+    // SAFETY: the record states the number of its members.
     let given = unsafe { list(record.members, record.member_count as usize, "the members of the record")? };
     let mut members = Vec::with_capacity(given.len());
     for member in given {
-        // SAFETY: what the caller of this promises, for each member.
+        // SAFETY: guaranteed by the caller, for each member.
         let (name, dtype, shape) = unsafe {
             (
                 text(member.name, "the name of a member")?,

@@ -133,7 +133,7 @@ pub(crate) fn guard(act: impl FnOnce() -> Result<()>) -> Status {
         Ok(Err(failure)) => remember(failure),
         Err(panic) => remember(Failure {
             status: INTERNAL,
-            message: format!("drystone made a mistake, please report it: {}", said(panic.as_ref())),
+            message: format!("internal error in drystone, please report it: {}", said(panic.as_ref())),
         }),
     }
 }

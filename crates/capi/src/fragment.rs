@@ -27,7 +27,7 @@ impl Handled for FragmentHandle {
     const KIND: u64 = 4;
 }
 
-/// What a fragment is.
+/// The properties of a fragment.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_fragment_info {
@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_open(
     out: *mut *mut dry_fragment,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, given, out) =
             unsafe { (text(name, "the name")?, parameters(given, count)?, handle_place(out)?) };
         *out = keep(container(handle)?.fragment(name, &given)?);
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_describe(
             align: layout.align,
             array_count: layout.vars.len() as u64,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &info) }
     })
 }
@@ -182,7 +182,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_array_at(
         }
         info.shape.iter_mut().zip(&shape).for_each(|(to, from)| *to = *from);
         info.strides.iter_mut().zip(strides.iter().flatten()).for_each(|(to, from)| *to = *from);
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             give(out, &info)?;
             if name.is_null() && length.is_null() {
@@ -204,8 +204,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_read(
 ) -> Status {
     guard(|| {
         let fragment = fragment(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-        // returns.
+        // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
         unsafe {
             let out = bytes_mut(out, size, "the memory of the fragment")?;
             give_report(report, &fragment.read(optional_step(step)?, out, Precision::Exact)?, 0)
@@ -222,7 +221,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_write(
     size: u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says; the memory does not change until this returns.
+        // SAFETY: pointers are as drystone.h specifies; the memory does not change until this returns.
         let data = unsafe { bytes(data, size, "the memory of the fragment")? };
         writer(through)?.put_fragment(fragment(handle)?.as_ref(), data)
     })
@@ -245,7 +244,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_coverage(
             unmapped: found.unmapped,
             missing: found.missing,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &coverage) }
     })
 }
@@ -261,7 +260,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_explain(
 ) -> Status {
     guard(|| {
         let plan = fragment(handle)?.explain(optional_step(step)?)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_text(&plan.to_string(), out, capacity, length) }
     })
 }

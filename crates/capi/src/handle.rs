@@ -28,7 +28,7 @@ pub(crate) trait Handled: Send + Sync + 'static {
     const KIND: u64;
 }
 
-/// What kinds are called in messages, by their numbers.
+/// Names of the kinds for messages, by their numbers.
 const NAMES: [&str; 9] =
     ["nothing", "container", "writer", "variable", "fragment", "rule", "team", "query", "region"];
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_handles_are_told_apart() {
+    fn wrong_handles_give_different_errors() {
         let pebble = keep(Pebble(0));
         assert!(said::<Slab>(pebble.addr()).contains("of a container was given for a writer"));
         assert!(said::<Pebble>(0).contains("NULL"));

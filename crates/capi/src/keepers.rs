@@ -1,6 +1,6 @@
 //! The keepers of locks and releases, by the handles of their containers.
 //!
-//! Transfers are known as long as the container's handle is open.
+//! Transfers are known while the container's handle is open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) fn of(handle: usize, container: &Container) -> Result<Arc<Keeper>> {
     Ok(keeper)
 }
 
-/// The container of this handle is closed: what was received is written.
+/// Called when the container's handle closes: writes what was received.
 pub(crate) fn forget(handle: usize) {
     let keeper = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle);
     drop(keeper);

@@ -1,7 +1,7 @@
 //! The C library: implements `include/drystone.h` as conversion and error mapping, without decisions.
 //!
-//! The header states the contract of every function, which a C program cannot be forced to keep;
-//! docs/guide/c.md is its guide.
+//! The header states the contract of every function. The library cannot enforce it on a C program.
+//! docs/guide/c.md is the guide.
 //!
 //! Invariants
 //! - no function unwinds into its caller, and each returns a status whose message [`failure`] keeps for its thread;

@@ -21,7 +21,7 @@ struct Listener {
     context: *mut c_void,
 }
 
-// SAFETY: the header asks for a callback and a context that any thread may use.
+// SAFETY: the header requires a callback and a context that any thread may use.
 unsafe impl Send for Listener {}
 // SAFETY: as above.
 unsafe impl Sync for Listener {}
@@ -38,9 +38,9 @@ pub(crate) unsafe extern "C" fn dry_set_log(callback: dry_log_callback, context:
     })
 }
 
-/// Tells one message.
+/// Passes on one message.
 pub(crate) fn tell(level: i32, message: &str) {
-    // Copied out, so that a callback may itself set another.
+    // Copied first, so that a callback may set another callback.
     let listener = *LISTENER.read().unwrap_or_else(PoisonError::into_inner);
     let Some(Listener { callback, context }) = listener else {
         if level >= WARNING {
@@ -49,7 +49,7 @@ pub(crate) fn tell(level: i32, message: &str) {
         return;
     };
     let Ok(message) = CString::new(message.replace('\0', "\\0")) else { return };
-    // SAFETY: the header says what the callback must be; the message lives until it returns.
+    // SAFETY: the header specifies the callback; the message is valid until it returns.
     unsafe { callback(context, level, message.as_ptr()) }
 }
 

@@ -17,17 +17,17 @@ pub(crate) struct Memory {
 
 /// Dimensions, up to the limit.
 pub(crate) unsafe fn extents<'a>(given: *const u64, ndim: u32, what: &str) -> Result<&'a [u64]> {
-    // SAFETY: what the caller of this promises: `ndim` entries.
+    // SAFETY: guaranteed by the caller: `ndim` entries.
     unsafe { list(given, check_ndim(ndim)?, what) }
 }
 
-/// The same where NULL has a meaning.
+/// Like the function above, where NULL is allowed.
 pub(crate) unsafe fn optional_extents<'a>(
     given: *const u64,
     ndim: u32,
     what: &str,
 ) -> Result<Option<&'a [u64]>> {
-    // SAFETY: what the caller of this promises: `ndim` entries.
+    // SAFETY: guaranteed by the caller: `ndim` entries.
     unsafe { optional_list(given, check_ndim(ndim)?, what) }
 }
 
@@ -52,7 +52,7 @@ impl Memory {
         strides: *const i64,
         item: u64,
     ) -> Result<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let strides = match unsafe { optional_list(strides, shape.len(), "the strides")? } {
             Some(strides) => strides.to_vec(),
             None => dense_strides(shape, item)?,
@@ -68,7 +68,7 @@ impl Memory {
             return Err(Failure::invalid(format!("the memory is NULL, {needed} bytes are needed")));
         }
         let item = usize::try_from(item).map_err(|_| Failure::invalid("the elements are too large"))?;
-        // Room for a leading axis.
+        // Capacity for a leading axis.
         let mut extents = Vec::with_capacity(shape.len() + 1);
         extents.extend_from_slice(shape);
         Ok(Memory { first: data, shape: extents, strides, item })
@@ -81,19 +81,19 @@ impl Memory {
         self
     }
 
-    /// To read from.
+    /// A view for reading.
     ///
     /// # Safety
-    /// The bytes that were checked are there and do not change while the source is used.
+    /// The checked bytes are readable, and do not change while the source is used.
     pub(crate) unsafe fn source<'a>(&self) -> Result<Source<'a>> {
-        // SAFETY: all elements lie within the checked bytes, which are the caller's promise.
+        // SAFETY: all elements lie within the checked bytes, which the caller guarantees.
         Ok(unsafe { Source::new(self.first, &self.shape, &self.strides, self.item)? })
     }
 
-    /// To write to.
+    /// A view for writing.
     ///
     /// # Safety
-    /// The bytes that were checked are there and no other thread uses them while the target is used.
+    /// The checked bytes are writable, and no other thread uses them while the target is used.
     pub(crate) unsafe fn target<'a>(&self) -> Result<Target<'a>> {
         if !self.is_distinct() {
             return Err(Failure::invalid(format!(
@@ -101,7 +101,7 @@ impl Memory {
                 self.shape, self.strides
             )));
         }
-        // SAFETY: all elements lie within the checked bytes, which are the caller's promise, and are distinct.
+        // SAFETY: all elements lie within the checked bytes, which the caller guarantees, and are distinct.
         Ok(unsafe { Target::new(self.first, &self.shape, &self.strides, self.item)? })
     }
 

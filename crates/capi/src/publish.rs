@@ -23,7 +23,7 @@ pub(crate) struct dry_publish_options {
 
 versioned!(dry_publish_options, 32);
 
-/// What a publication did.
+/// The result of a publication.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_publish_report {
@@ -70,11 +70,10 @@ pub(crate) unsafe extern "C" fn dry_publish(
     out: *mut dry_publish_report,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let wanted = unsafe { options(given)?.parse()? };
         let done = container(handle)?.publish(&wanted, &mut |done, total| match progress {
-            // SAFETY: the header says what the callback must be; it is called by this thread, before
-            // dry_publish returns.
+            // SAFETY: the header specifies the callback; it is called by this thread, before dry_publish returns.
             Some(progress) => unsafe { progress(context, done, total) == 0 },
             None => true,
         })?;
@@ -92,7 +91,7 @@ pub(crate) unsafe extern "C" fn dry_publish(
             stored_bytes: sum(|array| array.stored_bytes),
             skipped: done.skipped.len() as u64,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &report) }
     })
 }

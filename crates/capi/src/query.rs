@@ -17,7 +17,7 @@ pub(crate) struct dry_query {
     _private: [u8; 0],
 }
 
-/// A query, and the hits that were not returned yet, once the first were.
+/// A query, and the remaining hits once the first were returned.
 pub(crate) struct OpenQuery {
     query: Query,
     names: Mutex<Vec<String>>,
@@ -31,11 +31,11 @@ impl Handled for OpenQuery {
 
 unsafe fn give_cost(out: *mut dry_read_report, report: &QueryReport) -> Result<()> {
     let cost = ReadReport { read_bytes: report.bytes, requests: report.requests, ..ReadReport::default() };
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { give_report(out, &cost, 0) }
 }
 
-/// A query on the snapshot that the container shows.
+/// A query on the snapshot of the container's handle.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_query_open(
     handle: *const dry_container,
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn dry_query_open(
     out: *mut *mut dry_query,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (condition, out) = unsafe { (text(condition, "the condition")?, handle_place(out)?) };
         let container = container(handle)?;
         let mut query = container.query(&container.condition(condition)?, &[])?;
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn dry_query_shape(
 ) -> Status {
     guard(|| {
         let open = get::<OpenQuery>(handle)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_list(&open.query.shape(), "extents", shape, capacity, naxes) }
     })
 }
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn dry_query_bounds(
 ) -> Status {
     guard(|| {
         let (least, most) = get::<OpenQuery>(handle)?.query.bounds()?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             set(low, least, "the least number")?;
             set(high, most, "the greatest number")
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn dry_query_count(
 ) -> Status {
     guard(|| {
         let open = get::<OpenQuery>(handle)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             let count = place(count, "the number of hits")?;
             let (found, cost) = open.query.count()?;
@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn dry_query_mask(
 ) -> Status {
     guard(|| {
         let open = get::<OpenQuery>(handle)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             let mask = bytes_mut(mask, size, "the mask")?;
             mask.fill(0);
@@ -150,7 +150,7 @@ pub(crate) unsafe extern "C" fn dry_query_select(
 ) -> Status {
     guard(|| {
         let open = get::<OpenQuery>(handle)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let names: Vec<String> = unsafe {
             let names = list(names, count, "the names")?;
             names.iter().map(|name| Ok(text(*name, "a name")?.to_owned())).collect::<Result<_>>()?
@@ -183,7 +183,7 @@ pub(crate) unsafe extern "C" fn dry_query_next(
         if capacity == 0 {
             return Err(Failure::invalid("there is room for no hit"));
         }
-        // SAFETY: pointers as drystone.h says: room for `capacity` hits, and one value of each size per
+        // SAFETY: pointers are as drystone.h specifies: room for `capacity` hits, and one value of each size per
         // variable and hit.
         unsafe {
             let count = place(count, "the number of hits")?;
@@ -233,7 +233,7 @@ pub(crate) unsafe extern "C" fn dry_query_explain(
 ) -> Status {
     guard(|| {
         let plan = get::<OpenQuery>(handle)?.query.explain()?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_text(&plan.to_string(), out, capacity, length) }
     })
 }

@@ -1,5 +1,4 @@
-//! Variables of a snapshot, or single members of their records: their properties, and reads into the caller's
-//! memory.
+//! Variables of a snapshot, or single members of their records: properties, and reads into the caller's memory.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub(crate) struct dry_variable {
     _private: [u8; 0],
 }
 
-/// A variable to be read, whole or one member.
+/// A variable for reading, whole or one member.
 pub(crate) struct OpenVariable {
     pub(crate) reading: Arc<Reading>,
     member: Option<FoundMember>,
@@ -41,7 +40,7 @@ impl Handled for OpenVariable {
     const KIND: u64 = 3;
 }
 
-/// What a variable is.
+/// The properties of a variable.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_variable_info {
@@ -92,7 +91,7 @@ pub(crate) struct dry_read_options {
 
 versioned!(dry_read_options, 48);
 
-/// What a read cost.
+/// The cost of a read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_read_report {
@@ -143,7 +142,7 @@ pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport,
         max_error: report.bound.absolute,
         max_relative_error: report.bound.relative,
     };
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { give(out, &report) }
 }
 
@@ -154,11 +153,11 @@ pub(crate) fn variable(handle: *const dry_variable) -> Result<Arc<OpenVariable>>
 
 /// A selection, step axis first.
 pub(crate) unsafe fn selection(naxes: u32, axes: *const dry_axis) -> Result<Selection> {
-    // SAFETY: what the caller of this promises: `naxes` entries.
+    // SAFETY: guaranteed by the caller: `naxes` entries.
     let axes = unsafe { list(axes, check_ndim(naxes)?, "the axes")? };
     let mut out = Selection::default();
     for (d, axis) in axes.iter().enumerate() {
-        // A plain box may leave the step 0.
+        // A step of 0 means 1, for plain boxes.
         let step = if axis.step == 0 { 1 } else { axis.step };
         let last = i128::from(axis.start) + i128::from(step) * (i128::from(axis.count) - 1);
         if axis.count > 0 && (last < 0 || last > i128::from(i64::MAX)) {
@@ -219,7 +218,7 @@ impl OpenVariable {
         one_step: bool,
     ) -> Result<Memory> {
         let item = check_element(&self.what, self.dtype(), self.inner(), type_, given.item_size)?;
-        // SAFETY: what the caller of this promises: `strides` has an entry per dimension or is NULL.
+        // SAFETY: guaranteed by the caller: `strides` has an entry per dimension or is NULL.
         let memory = unsafe { Memory::new(out, size, shape, given.strides, item)? };
         Ok(if one_step { memory.with_leading_axis() } else { memory })
     }
@@ -242,7 +241,7 @@ impl OpenVariable {
                 cells.len()
             )));
         }
-        // SAFETY: what the caller of this promises: an entry per dimension or NULL.
+        // SAFETY: guaranteed by the caller: an entry per dimension or NULL.
         let (offset, count) = unsafe {
             (optional_extents(offset, ndim, "the offset")?, optional_extents(count, ndim, "the count")?)
         };
@@ -269,7 +268,7 @@ impl OpenVariable {
     /// A reading and the caller's memory for this many listed cells.
     ///
     /// # Safety
-    /// As of `Asked::selected`.
+    /// As for `Asked::selected`.
     pub(crate) unsafe fn listed<'a>(
         &self,
         type_: Type,
@@ -278,7 +277,7 @@ impl OpenVariable {
         count: u64,
         given: *const dry_read_options,
     ) -> Result<(Arc<Reading>, Target<'a>, *mut dry_read_report)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let given = options(given)?;
             let target = self.memory(type_, out, size, &[count], &given, false)?.target()?;
@@ -296,7 +295,7 @@ pub(crate) unsafe extern "C" fn dry_variable_open(
     out: *mut *mut dry_variable,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, field, out) =
             unsafe { (path(name)?, optional_text(field, "the member")?, handle_place(out)?) };
         let reading = Arc::new(container(handle)?.reading(name, field)?);
@@ -344,7 +343,7 @@ pub(crate) unsafe extern "C" fn dry_variable_describe(
             grows: grows.fold(0, |all, bit| all | bit),
             reserved: 0,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &info) }
     })
 }
@@ -366,7 +365,7 @@ pub(crate) unsafe extern "C" fn dry_variable_text(
             2 => open.reading.variable().access.clone(),
             other => return Err(Failure::invalid(format!("{other} is not a text of a variable (dry_text)"))),
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_text(&found, out, capacity, length) }
     })
 }
@@ -391,7 +390,7 @@ pub(crate) unsafe extern "C" fn dry_variable_names(
                 return Err(Failure::invalid(format!("{other} is not a list of names of a variable")));
             }
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_names(&found, out, capacity, length, count) }
     })
 }
@@ -407,7 +406,7 @@ pub(crate) unsafe extern "C" fn dry_variable_fill(
     guard(|| {
         let open = variable(handle)?;
         let fill = open.reading.variable().fill.as_deref().unwrap_or(&[]);
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_list(fill, "the fill value", out, capacity, size) }
     })
 }
@@ -422,7 +421,7 @@ pub(crate) unsafe extern "C" fn dry_variable_steps(
 ) -> Status {
     guard(|| {
         let steps = variable(handle)?.reading.steps()?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_list(&steps, "steps", out, capacity, count) }
     })
 }
@@ -440,7 +439,7 @@ impl CheckedRead<'_> {
     /// A selection, step axis first.
     ///
     /// # Safety
-    /// Pointers are as drystone.h says; the memory is the caller's, who does not use it while this lives.
+    /// Pointers are as drystone.h specifies; the caller does not use the memory while this lives.
     pub(crate) unsafe fn selected(
         handle: *const dry_variable,
         type_: Type,
@@ -451,7 +450,7 @@ impl CheckedRead<'_> {
         given: *const dry_read_options,
     ) -> Result<Self> {
         let open = variable(handle)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let (selection, given) = (selection(naxes, axes)?, options(given)?);
             let memory = open.memory(type_, out, size, &selection.shape(), &given, false)?;
@@ -462,7 +461,7 @@ impl CheckedRead<'_> {
     /// A box at a step.
     ///
     /// # Safety
-    /// As of `selected`.
+    /// As for `selected`.
     pub(crate) unsafe fn boxed(
         handle: *const dry_variable,
         step: i64,
@@ -475,7 +474,7 @@ impl CheckedRead<'_> {
         given: *const dry_read_options,
     ) -> Result<Self> {
         let open = variable(handle)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let given = options(given)?;
             let (selection, count) = open.boxed(step, ndim, offset, count)?;
@@ -492,7 +491,7 @@ impl CheckedRead<'_> {
         given: &dry_read_options,
     ) -> Result<Self> {
         let reading = given.accurate(&open.reading)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let target = unsafe { memory.target()? };
         Ok(CheckedRead { reading, selection, target, report: given.report, readers: given.readers })
     }
@@ -502,7 +501,7 @@ impl CheckedRead<'_> {
         if self.readers != 0 {
             return Err(Failure::invalid("readers are chosen in dry_team_read and dry_team_read_box only"));
         }
-        // SAFETY: a pointer as drystone.h says.
+        // SAFETY: the pointer is as drystone.h specifies.
         unsafe { give_report(self.report, &self.reading.read(&self.selection, &self.target)?, 0) }
     }
 }
@@ -518,8 +517,7 @@ pub(crate) unsafe extern "C" fn dry_read(
     axes: *const dry_axis,
     given: *const dry_read_options,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-    // returns.
+    // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
     guard(|| unsafe { CheckedRead::selected(handle, type_, out, size, naxes, axes, given)?.read() })
 }
 
@@ -536,8 +534,7 @@ pub(crate) unsafe extern "C" fn dry_read_box(
     count: *const u64,
     given: *const dry_read_options,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-    // returns.
+    // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
     guard(|| unsafe {
         CheckedRead::boxed(handle, step, type_, out, size, ndim, offset, count, given)?.read()
     })
@@ -554,10 +551,10 @@ pub(crate) unsafe extern "C" fn dry_explain(
     length: *mut usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let selection = unsafe { selection(naxes, axes)? };
         let plan = variable(handle)?.reading.explain(&selection)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_text(&plan.to_string(), out, capacity, length) }
     })
 }
@@ -596,12 +593,12 @@ pub(crate) unsafe extern "C" fn dry_blocks(
     guard(|| {
         let found = variable(handle)?.reading.blocks(optional_step(step)?)?;
         let found: Vec<dry_block> = found.iter().map(block).collect();
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_structs(&found, out, struct_size, capacity, count) }
     })
 }
 
-/// Reads one block as it was written.
+/// Reads one block as written.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_read_block(
     handle: *const dry_variable,
@@ -616,8 +613,7 @@ pub(crate) unsafe extern "C" fn dry_read_block(
 ) -> Status {
     guard(|| {
         let open = variable(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-        // returns.
+        // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
         unsafe {
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;

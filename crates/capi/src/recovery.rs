@@ -1,4 +1,4 @@
-//! After a failure: recovery of what a dead run left, and verification of what is stored.
+//! After a failure: recovery of a dead run's steps, and verification of stored bytes.
 
 use std::ffi::{c_char, c_void};
 
@@ -9,7 +9,7 @@ use crate::container::{container, dry_container};
 use crate::failure::{Failure, Status, guard};
 use crate::log;
 
-/// What a recovery did.
+/// The result of a recovery.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_recover_report {
@@ -25,7 +25,7 @@ pub(crate) struct dry_recover_report {
 
 versioned!(dry_recover_report, 48);
 
-/// What a verification saw.
+/// The result of a verification.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_verify_report {
@@ -51,11 +51,11 @@ pub(crate) unsafe extern "C" fn dry_recover(
     step_count: usize,
     out: *mut dry_recover_report,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says.
+    // SAFETY: pointers are as drystone.h specifies.
     unsafe { dry_recover_without(handle, decision, steps, step_count, std::ptr::null(), 0, out) }
 }
 
-/// The same where nodes are lost for good.
+/// The same if nodes are lost for good.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_recover_without(
     handle: *const dry_container,
@@ -67,9 +67,9 @@ pub(crate) unsafe extern "C" fn dry_recover_without(
     out: *mut dry_recover_report,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let lost_nodes = unsafe { texts(lost_nodes, lost_count, "a lost node")? };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let steps = unsafe { list(steps, step_count, "the steps")? };
         let adopt = match decision {
             0 | 1 if !steps.is_empty() => {
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn dry_recover_without(
             incomplete: done.incomplete.len() as u64,
             rebuilt: done.rebuilt.len() as u64,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &report) }
     })
 }
@@ -111,8 +111,7 @@ pub(crate) unsafe extern "C" fn dry_verify(
 ) -> Status {
     guard(|| {
         let done = container(handle)?.verify(&mut |done, total| match progress {
-            // SAFETY: the header says what the callback must be; it is called by this thread, before
-            // dry_verify returns.
+            // SAFETY: the header specifies the callback; it is called by this thread, before dry_verify returns.
             Some(progress) => unsafe { progress(context, done, total) == 0 },
             None => true,
         })?;
@@ -130,7 +129,7 @@ pub(crate) unsafe extern "C" fn dry_verify(
             manifests: done.manifests,
             damaged: done.damage.len() as u64,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &report) }
     })
 }

@@ -1,4 +1,4 @@
-//! Regions: boxes with memory that is mapped, locked and released while the program goes on.
+//! Regions: boxes with memory that is mapped, locked and released while the program continues.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct dry_region {
     _private: [u8; 0],
 }
 
-/// A region, mapped.
+/// A mapped region.
 pub(crate) struct OpenRegion(Mapped);
 
 impl Handled for OpenRegion {
@@ -33,7 +33,7 @@ impl Handled for OpenRegion {
 /// Bits of an access.
 const READ: i32 = 1;
 const WRITE: i32 = 2;
-/// Between two looks at a transfer.
+/// Interval between two checks of a transfer.
 const LOOK: f64 = 1.0;
 
 fn keeper(handle: *const dry_container) -> Result<(Arc<Container>, Arc<Keeper>)> {
@@ -58,10 +58,10 @@ fn seconds(number: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(number)
         .ok()
         .filter(|time| time.as_secs() <= 86_400)
-        .ok_or_else(|| Failure::invalid(format!("{number} s is no time from 0 to a day")))
+        .ok_or_else(|| Failure::invalid(format!("{number} s is not a time from 0 to a day")))
 }
 
-/// The level of a number, which is one that can be waited for.
+/// Converts a level number; only some can be waited for.
 fn level(number: i32) -> Result<Level> {
     let found = u64::try_from(number).ok().and_then(Level::of_code);
     match found {
@@ -71,12 +71,12 @@ fn level(number: i32) -> Result<Level> {
     }
 }
 
-/// Whether this level is the one that is wanted. Where there are no tiers, the log lies in the home store.
+/// Whether a level satisfies the wanted one. Without tiers, the log is in the home store.
 fn is_enough(reached: Level, wanted: Level) -> bool {
     reached >= wanted || (wanted == Level::Home && reached >= Level::Node)
 }
 
-/// Waits until a transfer has a level; the level that it has, which is lower where the time is over.
+/// Waits until a transfer has a level. Returns the level reached, which is lower after a timeout.
 fn waited(keeper: &Keeper, transfer: u64, wanted: Level, timeout: f64) -> Result<Level> {
     seconds(timeout)?;
     let mut left = timeout;
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn dry_map(
     out: *mut *mut dry_region,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says: an entry per dimension, or NULL.
+        // SAFETY: pointers are as drystone.h specifies: an entry per dimension, or NULL.
         let (name, out, offset, count) = unsafe {
             check_ndim(ndim)?;
             (
@@ -146,7 +146,7 @@ pub(crate) unsafe extern "C" fn dry_region_memory(
     guard(|| {
         let region = get::<OpenRegion>(handle)?;
         let found = region.0.memory()?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             *place(memory, "the place for the memory")? = found.pointer();
             set(size, found.len() as u64, "the place for the size")
@@ -179,7 +179,7 @@ pub(crate) extern "C" fn dry_lock(handle: *const dry_region, access: i32, timeou
     })
 }
 
-/// Hands the values of a region over.
+/// Releases the values of a region.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_release(
     handle: *const dry_region,
@@ -190,7 +190,7 @@ pub(crate) unsafe extern "C" fn dry_release(
         let region = &get::<OpenRegion>(handle)?.0;
         let wanted = level(wanted)?;
         let number = region.release(wanted == Level::Stable)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(transfer, number, "the place for the transfer")? };
         while !is_enough(waited(region.keeper(), number, wanted, LOOK)?, wanted) {}
         Ok(())
@@ -203,7 +203,7 @@ pub(crate) extern "C" fn dry_unlock(handle: *const dry_region) -> Status {
     guard(|| Ok(get::<OpenRegion>(handle)?.0.unlock()?))
 }
 
-/// Ends a region and its memory.
+/// Unmaps a region and frees its memory.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_unmap(handle: *mut dry_region) -> Status {
     guard(|| match take::<OpenRegion>(handle)? {
@@ -212,7 +212,7 @@ pub(crate) extern "C" fn dry_unmap(handle: *mut dry_region) -> Status {
     })
 }
 
-/// Carries values of one variable to another.
+/// Copies values of one variable to another.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_transfer(
     handle: *const dry_container,
@@ -223,11 +223,11 @@ pub(crate) unsafe extern "C" fn dry_transfer(
     transfer: *mut u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (from, to, rule) = unsafe { (path(from)?, path(to)?, optional_text(rule, "the rule")?) };
         let (_, keeper) = keeper(handle)?;
         let number = keeper.transfer(from, to, rule.unwrap_or(""), optional_step(step)?)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(transfer, number, "the place for the transfer") }
     })
 }
@@ -245,7 +245,7 @@ pub(crate) unsafe extern "C" fn dry_transfer_wait(
         let (_, keeper) = keeper(handle)?;
         let wanted = level(wanted)?;
         let found = waited(&keeper, transfer, wanted, timeout)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(reached, i32::try_from(found.code()).unwrap_or(0), "the place for the level")? };
         if !is_enough(found, wanted) {
             let text =

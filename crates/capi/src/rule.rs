@@ -1,6 +1,6 @@
-//! Rules between boxes of arrays in memory: compiled, applied, encoded for elsewhere and decoded.
+//! Rules between boxes of arrays in memory: compiled, applied, encoded for other processes, and decoded.
 //!
-//! Invariant: a rule runs only on two memories that are long enough and apart from each other.
+//! Invariant: a rule runs only on two memories that are long enough and disjoint.
 
 use std::ffi::c_char;
 
@@ -37,7 +37,7 @@ pub(crate) struct dry_layout {
     offset: u64,
 }
 
-/// What a rule is.
+/// The properties of a rule.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_rule_info {
@@ -68,13 +68,13 @@ fn element(type_: Type) -> Result<Block> {
 }
 
 unsafe fn fragment(given: *const dry_layout, count: usize, what: &str) -> Result<MemoryLayout> {
-    // SAFETY: what the caller of this promises: `count` layouts.
+    // SAFETY: guaranteed by the caller: `count` layouts.
     let given = unsafe { list(given, count, what)? };
     let (mut views, mut end) = (Vec::with_capacity(given.len()), 0u64);
     for layout in given {
         let element = element(layout.type_)?;
         let item = element.bytes().map_err(refused)?;
-        // SAFETY: what the caller of this promises: an entry per dimension, or NULL for start and strides.
+        // SAFETY: guaranteed by the caller: an entry per dimension, or NULL for start and strides.
         let (shape, start, strides) = unsafe {
             let shape = extents(layout.shape, layout.ndim, "the shape of a layout")?;
             let start = optional_list(layout.start, shape.len(), "the start of a layout")?;
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn dry_rule_compile(
     out: *mut *mut dry_rule,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (src, dst, out) = unsafe {
             (
                 fragment(src, src_count, "the layouts of the source")?,
@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn dry_rule_decode(
     out: *mut *mut dry_rule,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (encoded, out) = unsafe { (bytes(encoded, size, "the encoded rule")?, handle_place(out)?) };
         *out = keep(Rule::decode(encoded, src_size, dst_size).map_err(refused)?);
         Ok(())
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn dry_rule_encode(
 ) -> Status {
     guard(|| {
         let encoded = get::<Rule>(handle)?.encode();
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_list(&encoded, "the encoded rule", out, capacity, size) }
     })
 }
@@ -191,7 +191,7 @@ pub(crate) unsafe extern "C" fn dry_rule_describe(
             moved: rule.bytes(),
             hash: rule.content_hash(),
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &info) }
     })
 }
@@ -206,7 +206,7 @@ pub(crate) unsafe extern "C" fn dry_rule_text(
 ) -> Status {
     guard(|| {
         let text = get::<Rule>(handle)?.to_string();
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_text(&text, out, capacity, length) }
     })
 }
@@ -227,7 +227,8 @@ pub(crate) unsafe extern "C" fn dry_rule_apply(
         if src_size > 0 && dst_size > 0 && !apart {
             return Err(Failure::invalid("the source and the destination share memory"));
         }
-        // SAFETY: pointers as drystone.h says; the memories are apart (checked) and the caller's until this returns.
+        // SAFETY: pointers are as drystone.h specifies. The memories are disjoint (checked), and only this call
+        // uses them until it returns.
         let (src, dst) =
             unsafe { (bytes(src, src_size, "the source")?, bytes_mut(dst, dst_size, "the destination")?) };
         rule.run(src, dst).map_err(refused)

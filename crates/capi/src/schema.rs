@@ -43,14 +43,14 @@ fn apply(handle: *const dry_container, op: SchemaOp) -> Result<()> {
     Ok(())
 }
 
-/// A path in the schema's spelling.
+/// A normalised path.
 pub(crate) unsafe fn path<'a>(given: *const c_char) -> Result<&'a str> {
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     Ok(Container::normal_path(unsafe { text(given, "the path")? }))
 }
 
 unsafe fn new_variable(given: &dry_variable_options) -> Result<NewVariable> {
-    // SAFETY: the structure holds what drystone.h says.
+    // SAFETY: the structure is as drystone.h specifies.
     unsafe {
         let shape = extents(given.shape, given.ndim, "the shape")?;
         if ![0, given.ndim].contains(&given.dims_count) {
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn dry_create_variable(
     given: *const dry_variable_options,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, new) = unsafe { (path(name)?, new_variable(&options(given)?)?) };
         apply(handle, SchemaOp::CreateVariable(name.into(), Box::new(new)))
     })
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn dry_create_group(
     name: *const c_char,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let name = unsafe { path(name)? };
         apply(handle, SchemaOp::CreateGroup(name.into(), Attrs::new()))
     })
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn dry_resize(
     shape: *const u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, shape) = unsafe { (path(name)?, extents(shape, ndim, "the shape")?) };
         apply(handle, SchemaOp::Resize(name.into(), shape.to_vec()))
     })
@@ -134,7 +134,7 @@ pub(crate) unsafe extern "C" fn dry_rename(
     to: *const c_char,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (from, to) = unsafe { (path(from)?, path(to)?) };
         apply(handle, SchemaOp::Rename(from.into(), to.into()))
     })
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn dry_rename(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_delete(handle: *const dry_container, name: *const c_char) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let name = unsafe { path(name)? };
         apply(handle, SchemaOp::Delete(name.into()))
     })
@@ -158,7 +158,7 @@ pub(crate) unsafe extern "C" fn dry_link(
     target: *const c_char,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, target) = unsafe { (path(name)?, path(target)?) };
         apply(handle, SchemaOp::Link(name.into(), target.into()))
     })
@@ -184,7 +184,7 @@ pub(crate) unsafe extern "C" fn dry_kind_of(
     kind: *mut i32,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let name = unsafe { path(name)? };
         let schema = container(handle)?.schema();
         let found = match schema.follow(name) {
@@ -192,7 +192,7 @@ pub(crate) unsafe extern "C" fn dry_kind_of(
             Some(path) if schema.groups.contains_key(&path) => 2,
             Some(_) => 1,
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(kind, found, "kind") }
     })
 }
@@ -218,7 +218,7 @@ pub(crate) unsafe extern "C" fn dry_names(
             2 => schema.groups.keys().filter(|path| !path.is_empty()).cloned().collect(),
             other => return Err(Failure::invalid(format!("{other} is not a kind of names (dry_kind)"))),
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give_names(&found, names, capacity, length, count) }
     })
 }
@@ -236,7 +236,7 @@ pub(crate) unsafe fn parameters<'a>(
     given: *const dry_parameter,
     count: usize,
 ) -> Result<Vec<(&'a str, i64)>> {
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let given: &[dry_parameter] = list(given, count, "the parameters")?;
         given.iter().map(|p| Ok((text(p.name, "the name of a parameter")?, p.value))).collect()
@@ -252,7 +252,7 @@ pub(crate) unsafe extern "C" fn dry_declare(
     count: usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (declaration, given) = unsafe { (text(declaration, "the text")?, parameters(given, count)?) };
         container(handle)?.declare(declaration, &given)?;
         Ok(())

@@ -32,8 +32,7 @@ pub(crate) unsafe extern "C" fn dry_read_points(
             )));
         }
         let numbers = count.checked_mul(axes).ok_or_else(|| Failure::invalid("there are too many points"))?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-        // returns.
+        // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
         unsafe {
             let cells = list(cells, numbers, "the points")?;
             let leg = match axes {
@@ -49,7 +48,7 @@ pub(crate) unsafe extern "C" fn dry_read_points(
 
 /// A limit in the type that the caller names.
 unsafe fn limit(type_: Type, given: *const u8, what: &str) -> Result<Limit> {
-    // SAFETY: what the caller of this promises: 8 bytes.
+    // SAFETY: guaranteed by the caller: 8 bytes.
     let bytes = unsafe { bytes(given, 8, what)? };
     let word: [u8; 8] = bytes.try_into().map_err(|_| Failure::invalid("a limit has 8 bytes"))?;
     match type_ {
@@ -76,7 +75,7 @@ pub(crate) unsafe extern "C" fn dry_find(
 ) -> Status {
     guard(|| {
         let open = variable(handle)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             let (low, high) = (limit(type_, low, "the lower limit")?, limit(type_, high, "the upper limit")?);
             place(count, "the number of cells")?;

@@ -5,15 +5,22 @@ use std::ffi::{CStr, c_char};
 use drystone::plan::selection::Selection;
 
 use crate::argument::optional_step;
-use crate::argument::{bytes, give_list};
+use crate::argument::{bytes, give_list, list, optional_list};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::reading::{dry_axis, dry_variable, selection, variable};
 
-/// The bytes of texts or lists; without lengths each is a text that ends with NUL.
+/// The bytes of texts or lists. Without lengths, each is a text that ends with NUL.
 ///
 /// # Safety
-/// Each is readable for its length, or ends with NUL.
-pub(crate) unsafe fn gather<'a>(values: &[*const c_char], lengths: Option<&[u64]>) -> Result<Vec<&'a [u8]>> {
+/// There are as many, and as many lengths if these are given. Each is readable for its length, or ends with NUL.
+pub(crate) unsafe fn gather<'a>(
+    values: *const *const c_char,
+    lengths: *const u64,
+    many: usize,
+) -> Result<Vec<&'a [u8]>> {
+    // SAFETY: the caller's promise.
+    let (values, lengths) =
+        unsafe { (list(values, many, "the texts")?, optional_list(lengths, many, "the lengths")?) };
     let mut out: Vec<&[u8]> = Vec::with_capacity(values.len());
     for (i, value) in values.iter().enumerate() {
         // SAFETY: the caller's promise.
@@ -31,7 +38,7 @@ pub(crate) unsafe fn gather<'a>(values: &[*const c_char], lengths: Option<&[u64]
     Ok(out)
 }
 
-/// Concatenates them, and returns where each ends.
+/// Concatenates them, and returns the end of each.
 unsafe fn hand_out(
     values: &[Vec<u8>],
     out: *mut c_char,
@@ -48,7 +55,7 @@ unsafe fn hand_out(
             at
         })
         .collect();
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         give_list(&values.concat(), "strings", out.cast::<u8>(), capacity, length)?;
         if !ends.is_null() {
@@ -72,10 +79,10 @@ pub(crate) unsafe extern "C" fn dry_read_strings(
     cells: usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let selection: Selection = unsafe { selection(naxes, axes)? };
         let (values, _) = variable(handle)?.reading.read_strings(&selection)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { hand_out(&values, out, capacity, length, ends, cells) }
     })
 }
@@ -95,7 +102,7 @@ pub(crate) unsafe extern "C" fn dry_read_block_strings(
     guard(|| {
         let reading = &variable(handle)?.reading;
         let (values, _) = reading.read_strings(&reading.block(optional_step(step)?, number)?)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { hand_out(&values, out, capacity, length, ends, cells) }
     })
 }

@@ -1,5 +1,4 @@
-//! Ranks of a program together: the communicator's table of callbacks, and the container that all have
-//! opened.
+//! Teams: the communicator's table of callbacks, and the container that all ranks of a program have opened.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -37,7 +36,7 @@ pub(crate) type dry_all_gather =
 pub(crate) type dry_exchange =
     Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const u64, *mut c_void, *const u64) -> i32>;
 
-/// How the ranks of a program exchange messages.
+/// The communicator of the ranks of a program.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_communicator {
@@ -70,10 +69,10 @@ struct Callbacks {
     exchange: unsafe extern "C" fn(*mut c_void, *const c_void, *const u64, *mut c_void, *const u64) -> i32,
 }
 
-// SAFETY: the header asks for callbacks and a context that may be used by the thread that makes a collective
-// call, whichever that is.
+// SAFETY: the header requires that the callbacks and the context may be used by any thread that makes a
+// collective call.
 unsafe impl Send for Callbacks {}
-// SAFETY: as above; collective calls of one team are made one after the other.
+// SAFETY: as above; collective calls of one team do not overlap.
 unsafe impl Sync for Callbacks {}
 
 impl Callbacks {
@@ -109,7 +108,7 @@ impl Communicator for Callbacks {
         self.table.node
     }
     fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> drystone::Result<()> {
-        // SAFETY: the header says what the callback does: it reads `send`, and writes as many bytes for every rank.
+        // SAFETY: the header specifies the callback: it reads `send`, and writes that many bytes for every rank.
         let code = unsafe {
             (self.all_gather)(
                 self.table.context,
@@ -127,8 +126,8 @@ impl Communicator for Callbacks {
         receive: &mut [u8],
         receive_sizes: &[u64],
     ) -> drystone::Result<()> {
-        // SAFETY: the header says what the callback does: it reads and writes as many bytes as the sizes, one
-        // per rank, add up to.
+        // SAFETY: the header specifies the callback: it reads and writes as many bytes as the sizes, one per
+        // rank, add up to.
         let code = unsafe {
             (self.exchange)(
                 self.table.context,
@@ -146,7 +145,7 @@ unsafe fn communicator(given: *const dry_communicator) -> Result<Arc<dyn Communi
     if given.is_null() {
         return Err(Failure::invalid("the communicator is NULL"));
     }
-    // SAFETY: what the caller of this promises.
+    // SAFETY: guaranteed by the caller.
     Ok(Arc::new(Callbacks::new(unsafe { options(given)? })?))
 }
 
@@ -154,8 +153,8 @@ fn team(handle: *const dry_team) -> Result<Arc<Team>> {
     get(handle)
 }
 
-/// What a rank needs for a collective call. If something is missing the rank declines, so that all fail and
-/// none waits.
+/// The arguments of a collective call on this rank. If one is missing, the rank declines: then all ranks fail,
+/// and none waits.
 fn ready<T>(found: Result<T>, decline: impl FnOnce(Error) -> Error) -> Result<T> {
     found.map_err(|failure| decline(failure.error()).into())
 }
@@ -163,14 +162,14 @@ fn ready<T>(found: Result<T>, decline: impl FnOnce(Error) -> Error) -> Result<T>
 /// Makes a team from a rank's arguments; if they are wrong, the rank declines.
 ///
 /// # Safety
-/// Pointers are as drystone.h says.
+/// Pointers are as drystone.h specifies.
 unsafe fn begin<T>(
     out: *mut *mut dry_team,
     ranks: *const dry_communicator,
     given: impl FnOnce() -> Result<T>,
     make: impl FnOnce(T, Arc<dyn Communicator>) -> drystone::Result<Team>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (out, ranks) = unsafe { (handle_place(out), communicator(ranks)?) };
     let mine = out.and_then(|out| Ok((given()?, out)));
     let (given, out) = ready(mine, |e| Team::decline(ranks.clone(), Call::Open, e))?;
@@ -188,7 +187,7 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     ranks: *const dry_communicator,
     out: *mut *mut dry_team,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says.
+    // SAFETY: pointers are as drystone.h specifies.
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, options(given)?.create()?));
         begin(out, ranks, mine, |(path, options), ranks| Team::create(path, options, ranks))
@@ -203,7 +202,7 @@ pub(crate) unsafe extern "C" fn dry_team_open(
     ranks: *const dry_communicator,
     out: *mut *mut dry_team,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says.
+    // SAFETY: pointers are as drystone.h specifies.
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, crate::container::mode(mode)?));
         begin(out, ranks, mine, |(path, mode), ranks| Team::open(path, mode, ranks))
@@ -215,7 +214,7 @@ pub(crate) unsafe extern "C" fn dry_team_open(
 pub(crate) extern "C" fn dry_team_close(handle: *mut dry_team) -> Status {
     guard(|| {
         if let Some(team) = take::<Team>(handle)? {
-            let drained = team.container().end_tiers();
+            let drained = team.container().drain_remaining();
             team.container().close();
             drained?;
         }
@@ -230,7 +229,7 @@ pub(crate) unsafe extern "C" fn dry_team_container(
     out: *mut *mut dry_container,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let out = unsafe { handle_place(out)? };
         *out = keep(team(handle)?.container().clone());
         Ok(())
@@ -256,7 +255,7 @@ pub(crate) unsafe extern "C" fn dry_team_writer_open(
 ) -> Status {
     guard(|| {
         let team = team(handle)?;
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let mine = unsafe { options(given).and_then(|given| Ok((given, handle_place(out)?))) };
         let (given, out) = ready(mine, |e| team.declined(Call::OpenWriter, e))?;
         let writers = (given.writers > 0).then_some(given.writers);
@@ -280,8 +279,7 @@ pub(crate) unsafe extern "C" fn dry_team_read(
 ) -> Status {
     guard(|| {
         let team = team(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-        // returns.
+        // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
         let mine = unsafe { CheckedRead::selected(of, type_, out, size, naxes, axes, given) };
         read(&team, mine)
     })
@@ -303,8 +301,7 @@ pub(crate) unsafe extern "C" fn dry_team_read_box(
 ) -> Status {
     guard(|| {
         let team = team(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
-        // returns.
+        // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
         let mine = unsafe { CheckedRead::boxed(of, step, type_, out, size, ndim, offset, count, given) };
         read(&team, mine)
     })
@@ -318,6 +315,6 @@ fn read(team: &Team, mine: Result<CheckedRead<'_>>) -> Result<()> {
         some => Readers::Count(some),
     };
     let done = team.read(&asked.reading, &asked.selection, &asked.target, readers)?;
-    // SAFETY: a pointer as drystone.h says.
+    // SAFETY: the pointer is as drystone.h specifies.
     unsafe { give_report(asked.report, &done.read, done.readers as u32) }
 }

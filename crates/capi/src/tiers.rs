@@ -1,4 +1,4 @@
-//! Tiers and levels: where blocks lie first, and how safe a step is.
+//! Tiers and levels: where blocks are written first, and how safe a step is.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) fn level(number: i32) -> Result<Level> {
     found.ok_or_else(|| Failure::invalid(format!("{number} is not a level (DRY_NODE to DRY_STABLE)")))
 }
 
-/// Seconds; for ever if negative.
+/// A timeout in seconds; no timeout if negative.
 fn timeout(seconds: f64) -> Result<Option<Duration>> {
     if seconds < 0.0 {
         return Ok(None);
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn dry_use_tiers(
     count: usize,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (folders, budgets) = unsafe {
             (texts(folders, count, "a tier's folder")?, optional_list(budgets, count, "the budgets")?)
         };
@@ -58,9 +58,8 @@ pub(crate) unsafe extern "C" fn dry_levels(
     guard(|| {
         let found = container(handle)?.levels()?;
         let numbers: Vec<u64> = found.keys().copied().collect();
-        let names: Vec<i32> =
-            found.values().map(|level| i32::try_from(level.code()).unwrap_or_default()).collect();
-        // SAFETY: pointers as drystone.h says.
+        let names: Vec<i32> = found.values().map(|level| level.number()).collect();
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe {
             give_list(&numbers, "steps", steps, capacity, count)?;
             give_list(&names, "levels", levels, capacity, count)
@@ -82,7 +81,7 @@ pub(crate) extern "C" fn dry_wait(
     })
 }
 
-/// Brings home what lies in tiers.
+/// Drains the tiers.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_drain(handle: *const dry_container, seconds: f64) -> Status {
     guard(|| Ok(container(handle)?.drain(timeout(seconds)?, &mut |_, _| true)?))

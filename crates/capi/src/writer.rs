@@ -8,7 +8,7 @@ use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::{Container, ErrorKind, FragmentHandle, Writer, WriterOptions};
 
-use crate::argument::{give, handle_place, list, optional_list, optional_text, options, set, versioned};
+use crate::argument::{give, handle_place, optional_text, options, set, text, versioned};
 use crate::container::{committed, container, dry_commit_report, dry_container, report};
 use crate::dtype::{Type, check_element};
 use crate::failure::{Failure, Result, Status, guard};
@@ -24,14 +24,13 @@ pub(crate) struct dry_writer {
     _private: [u8; 0],
 }
 
-/// A writer, and the container that knows the types of its variables.
+/// A writer, and the container that resolves its variables.
 pub(crate) struct OpenWriter {
     kind: WriterKind,
     container: Container,
 }
 
-/// The kind of writer: C has one kind of handle for both, so a program of many ranks puts in the same way as
-/// one of a single rank.
+/// The kind of writer. C has one handle type for both, so programs of many ranks and of one rank put in the same way.
 enum WriterKind {
     Alone(Writer),
     Together(Box<TeamWriter>),
@@ -70,7 +69,7 @@ pub(crate) struct dry_put_options {
 versioned!(dry_put_options, 32, reserved);
 
 impl dry_writer_options {
-    /// The options in the engine's types.
+    /// The engine's form of the options.
     pub(crate) fn parse(&self) -> Result<WriterOptions> {
         if self.nranks == 0 && self.rank > 0 {
             return Err(Failure::invalid("dry_writer_options has a rank but no nranks"));
@@ -97,10 +96,11 @@ impl OpenWriter {
         count: &[u64],
         values: &[&[u8]],
         offset: Option<&[u64]>,
+        field: Option<&str>,
     ) -> Result<()> {
         match &self.kind {
-            WriterKind::Alone(writer) => writer.put_strings(name, count, values, offset)?,
-            WriterKind::Together(writer) => writer.put_strings(name, count, values, offset)?,
+            WriterKind::Alone(writer) => writer.put_strings(name, count, values, offset, field)?,
+            WriterKind::Together(writer) => writer.put_strings(name, count, values, offset, field)?,
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ impl OpenWriter {
         Ok(())
     }
 
-    /// Type and axes of the variable at a path and member; refreshes and repeats if another process may have
-    /// just created it.
+    /// Type and axes of the variable at a path and member. Refreshes once if it is missing: another process may
+    /// have just created it.
     pub(crate) fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -145,13 +145,13 @@ pub(crate) unsafe extern "C" fn dry_writer_open(
     out: *mut *mut dry_writer,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (given, out) = unsafe { (options(given)?, handle_place(out)?) };
         let container = container(handle)?;
         let writer = container.writer(given.parse()?)?;
         log::tell_warnings(&container);
-        // A separate handle on the same state: closing the container's leaves the writer able to look up its
-        // variables.
+        // A separate handle on the same state: if the container's handle is closed, the writer can still look
+        // up its variables.
         *out = keep(OpenWriter { kind: WriterKind::Alone(writer), container: (*container).clone() });
         Ok(())
     })
@@ -185,12 +185,12 @@ pub(crate) unsafe extern "C" fn dry_begin_step(
         let begun = match &open.kind {
             WriterKind::Alone(writer) => writer.begin_step(step?, replace)?,
             WriterKind::Together(writer) => {
-                // What this rank cannot begin, no rank begins.
+                // A step that this rank cannot begin, no rank begins.
                 let step = step.map_err(|e| writer.declined(Call::BeginStep, e.error()))?;
                 writer.begin_step(step, replace)?
             }
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { set(out, begun, "the step") }
     })
 }
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn dry_end_step(
             WriterKind::Together(writer) => committed(writer.end_step()?),
         };
         log::tell_warnings(&open.container);
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &done) }
     })
 }
@@ -228,7 +228,7 @@ pub(crate) unsafe extern "C" fn dry_end_step_at(
             WriterKind::Together(writer) => committed(writer.end_step_at(Some(wanted))?),
         };
         log::tell_warnings(&open.container);
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         unsafe { give(out, &done) }
     })
 }
@@ -242,7 +242,7 @@ pub(crate) extern "C" fn dry_abort_step(handle: *const dry_writer) -> Status {
     })
 }
 
-/// Passes everything staged to the store.
+/// Passes all buffered data to the store.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_writer_flush(handle: *const dry_writer) -> Status {
     guard(|| match &writer(handle)?.kind {
@@ -265,7 +265,7 @@ pub(crate) unsafe extern "C" fn dry_put(
     given: *const dry_put_options,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, offset, count, given) = unsafe {
             (
                 path(name)?,
@@ -274,7 +274,7 @@ pub(crate) unsafe extern "C" fn dry_put(
                 options(given)?,
             )
         };
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let field = unsafe { optional_text(given.member, "the member")? };
         let open = writer(handle)?;
         let (dtype, inner) = open.element(name, field)?;
@@ -302,19 +302,48 @@ pub(crate) unsafe extern "C" fn dry_put_strings(
     count: *const u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: pointers as drystone.h says.
+        // SAFETY: pointers are as drystone.h specifies.
         let (name, offset, count) = unsafe {
             (path(name)?, optional_extents(offset, ndim, "the offset")?, extents(count, ndim, "the count")?)
         };
-        let cells = count.iter().try_fold(1u64, |cells, n| cells.checked_mul(*n));
-        let cells = cells.and_then(|cells| usize::try_from(cells).ok());
-        let cells = cells.ok_or_else(|| Failure::invalid("the count is too large"))?;
         // SAFETY: as many texts, and if there are lengths as many lengths, as the count says.
-        let texts = unsafe {
-            let values = list(values, cells, "the texts")?;
-            let lengths = optional_list(lengths, cells, "the lengths")?;
-            crate::strings::gather(values, lengths)?
-        };
-        writer(handle)?.put_strings(name, count, &texts, offset)
+        let texts = unsafe { crate::strings::gather(values, lengths, product(count)?)? };
+        writer(handle)?.put_strings(name, count, &texts, offset, None)
     })
+}
+
+/// Writes a block of strings of a member of records.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_put_member_strings(
+    handle: *const dry_writer,
+    name: *const c_char,
+    member: *const c_char,
+    values: *const *const c_char,
+    lengths: *const u64,
+    many: usize,
+    ndim: u32,
+    offset: *const u64,
+    count: *const u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: pointers are as drystone.h specifies.
+        let (name, member, offset, count) = unsafe {
+            (
+                path(name)?,
+                text(member, "the member")?,
+                optional_extents(offset, ndim, "the offset")?,
+                extents(count, ndim, "the count")?,
+            )
+        };
+        // SAFETY: as many texts, and if there are lengths as many lengths, as the caller says.
+        let texts = unsafe { crate::strings::gather(values, lengths, many)? };
+        writer(handle)?.put_strings(name, count, &texts, offset, Some(member))
+    })
+}
+
+/// The number of cells of a block.
+pub(crate) fn product(count: &[u64]) -> Result<usize> {
+    let cells = count.iter().try_fold(1u64, |cells, n| cells.checked_mul(*n));
+    let cells = cells.and_then(|cells| usize::try_from(cells).ok());
+    cells.ok_or_else(|| Failure::invalid("the count is too large"))
 }

@@ -1,4 +1,4 @@
-//! The header says what the library does: every function and structure of one is in the other, with the same types.
+//! The header and the library agree: each has the functions and structures of the other, with the same types.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use build::{Language, crate_folder, program};
 
-/// All sources of the crate, one after the other.
+/// All sources of the crate, concatenated.
 fn sources() -> String {
     let mut files: Vec<_> =
         std::fs::read_dir(crate_folder().join("src")).unwrap().map(|e| e.unwrap().path()).collect();
@@ -87,7 +87,7 @@ fn structures(sources: &str) -> Vec<(String, Names)> {
     out
 }
 
-/// The header, then the same again from the Rust sources: a compiler refuses what differs.
+/// The header, followed by the same declarations generated from the Rust sources: a compiler refuses differences.
 fn mirror() -> String {
     let sources = sources();
     let mut out = String::from("#include \"drystone.h\"\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");

@@ -1,4 +1,4 @@
-//! What `make install` puts in place serves programs that use pkg-config or CMake, and those that link statically.
+//! Programs find the result of `make install` by pkg-config or CMake, and can link it statically.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -44,7 +44,7 @@ fn an_installed_library_is_found_by_pkg_config_and_linked_either_way() {
         ask.args(["--cflags", "--libs", "drystone"]).args(more.split_whitespace());
         ask.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
         let flags = String::from_utf8(succeeded(&mut ask).stdout).unwrap();
-        // The archive lies beside the shared library, which linkers prefer.
+        // The archive is beside the shared library, which linkers prefer.
         let flags =
             flags.replace("-ldrystone", if more.is_empty() { "-ldrystone" } else { "-l:libdrystone.a" });
         let program = folder.path().join(name);

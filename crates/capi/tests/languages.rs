@@ -1,5 +1,4 @@
-//! C++ and Fortran on top of the C library: their own tests, and the tours, of which each reads what every
-//! other wrote.
+//! C++ and Fortran on top of the C library: their own tests, and the tours; each tour reads what every other wrote.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -10,10 +9,10 @@ use std::process::Command;
 use build::{Language, cpp, crate_folder, exists, program, succeeded, under_valgrind};
 
 const NO_FORTRAN: &str = "not tried: gfortran is not installed";
-/// Programs so compiled end at the first wrong access, leak or undefined operation.
+/// These options end a program at the first invalid access, leak or undefined behaviour.
 const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Sanitizers of clang are a package of their own.
+/// The sanitizers of clang are a separate package.
 fn flags(language: Language) -> &'static [&'static str] {
     if language == Language::Clang { &[] } else { &SANITIZED }
 }
@@ -22,15 +21,15 @@ fn tour(name: &str) -> PathBuf {
     crate_folder().join("../../examples/native").join(name)
 }
 
-/// A Fortran program with the module and what the module needs from C.
+/// A Fortran program, with the module and its C part.
 fn fortran(source: &Path, folder: &Path, flags: &[&str]) -> Command {
     let parts = crate_folder().join("fortran");
     let mut shim = Command::new("cc");
     shim.args(["-std=c99", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]).args(flags).args(["-c", "-o"]);
     shim.arg(folder.join("shim.o")).arg(parts.join("drystone_fortran.c"));
     succeeded(shim.arg("-I").arg(crate_folder().join("include")));
-    // Values come back bit for bit, so they are compared for equality. What gfortran 12 says of uninitialised
-    // descriptors is wrong for every allocatable of deferred length.
+    // Values come back bit for bit, so equality is tested. gfortran 12 warns wrongly about uninitialised
+    // descriptors of allocatables with deferred length.
     let sources = [&*parts.join("drystone.f90"), &*folder.join("shim.o"), source];
     let mut all = vec!["-Wno-compare-reals", "-Wno-uninitialized"];
     all.extend(flags);

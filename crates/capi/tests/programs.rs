@@ -1,5 +1,5 @@
-//! Programs in C that use every part of the library, and misuse it; two of them again under valgrind where
-//! that is installed, with DRYSTONE_LONG=1 all.
+//! C programs that use every part of the library, and misuse it. Two run again under valgrind, if installed;
+//! with DRYSTONE_LONG=1, all do.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -33,13 +33,18 @@ fn values_of_every_type_come_back_from_any_memory() {
 }
 
 #[test]
-fn schema_attributes_and_snapshots_are_what_was_asked_for() {
+fn schema_attributes_and_snapshots_are_as_requested() {
     runs("schema.c");
 }
 
 #[test]
 fn ranks_steps_and_recovery_keep_their_promises() {
     runs("steps.c");
+}
+
+#[test]
+fn an_own_commit_takes_older_values_of_its_step() {
+    runs("order.c");
 }
 
 #[test]
@@ -180,10 +185,10 @@ fn two_programs_with_one_container_do_not_hurt_each_other() {
     runs("two_programs.c");
 }
 
-/// Structures only grow, at their ends; a program of another header is told what this library cannot do, and
-/// the rest works.
+/// Structures only grow, at their ends. A program compiled with another header gets errors for what this
+/// library cannot do, and the rest works.
 #[test]
-fn a_program_compiled_with_another_header_works_or_is_told() {
+fn a_program_compiled_with_another_header_works_or_gets_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let header = std::fs::read_to_string(crate_folder().join("include/drystone.h")).unwrap();
     let newer = header.replace("#define DRY_ABI 1u", "#define DRY_ABI 2u").replace(
@@ -210,7 +215,7 @@ int main(void) {
 }
 "#;
     std::fs::write(&source, program_text).unwrap();
-    // The folder of the program is searched before the crate's.
+    // The program's folder is searched before the crate's.
     let mut run = program(Language::C, &[&source], folder.path(), &[]);
     succeeded(&mut run);
 }

@@ -42,13 +42,15 @@ pub(crate) fn moved_on(location: &str, options: &[(String, String)], seen: &Iden
     if identity.uuid != seen.uuid || store.exists(&keys::manifest(seen.version.saturating_add(1)))? {
         return Ok(true);
     }
-    let floor = match store.read_all(keys::FLOOR, MAX_FLOOR) {
-        Ok(bytes) => Floor::decode(&bytes).map_err(|e| damaged(keys::FLOOR, &e))?.version,
-        Err(e) if e.is_not_found() => 0,
+    match store.read_all(keys::FLOOR, MAX_FLOOR) {
+        Ok(bytes) => {
+            let floor = Floor::decode(&bytes).map_err(|e| damaged(keys::FLOOR, &e))?.version;
+            if floor >= seen.version {
+                return Ok(true); // its manifest is in a pack, so there are newer ones
+            }
+        }
+        Err(e) if e.is_not_found() => {}
         Err(e) => return Err(e.into()),
-    };
-    if floor >= seen.version {
-        return Ok(true); // its manifest is in a pack, so there are newer ones
     }
     if seen.version > 0 {
         store.len(&keys::manifest(seen.version)).map_err(|e| match e {

@@ -1,6 +1,6 @@
 //! Collects the facts of a container: attributes, ranges of values from the index, names. Reads no array values.
 
-use drystone::{Container, Extreme, Mode, OpenOptions, Result};
+use drystone::{Container, Extreme, Mode, OpenOptions, Result, is_url};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::{Attrs, Name};
 use drystone_format::value::{TypedArray, Value as Attribute};
@@ -11,8 +11,9 @@ use crate::value::Value;
 /// Most values of one attribute; longer lists are not catalogued.
 const MAX_VALUES: usize = 64;
 
-/// Opens a container and collects its facts.
+/// Opens a container and collects its facts. The options are for containers at URLs.
 pub(crate) fn look(path: &str, options: &[(String, String)]) -> Result<Facts> {
+    let options = if is_url(path) { options } else { &[] };
     let container = Container::open(path, OpenOptions { store: options.into(), ..Mode::Read.into() })?;
     let snapshot = container.snapshot();
     let mut values = Vec::new();

@@ -62,7 +62,8 @@ fn refused(found: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, found)
 }
 
-const HELP: &str = "a question compares an attribute, `min(p)` or `max(p)` with a constant, as campaign == 'a*' & max(p) > 3";
+const HELP: &str = "a question compares an attribute, `min(p)` or `max(p)` with a constant, as campaign == 'a*' & \
+    max(p) > 3";
 
 impl Question {
     /// Parses a text.
@@ -85,6 +86,14 @@ impl Question {
     pub(crate) fn asked(&self) -> impl Iterator<Item = &NamedKeys> {
         self.steps.iter().filter_map(|step| match step {
             Step::Truth(asked) | Step::Compare(asked, ..) => Some(asked),
+            _ => None,
+        })
+    }
+
+    /// The names that are conditions by themselves.
+    pub(crate) fn truths(&self) -> impl Iterator<Item = &NamedKeys> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Truth(asked) => Some(asked),
             _ => None,
         })
     }

@@ -1,4 +1,4 @@
-//! The command line. Arguments of commands lie beside this file, by what the commands are for.
+//! The command line. The arguments of commands are in the files of this folder, grouped by purpose.
 
 mod container;
 mod look;
@@ -95,10 +95,10 @@ pub(crate) enum Command {
     Man,
 }
 
-/// What a command line asks for.
+/// What a command line requests.
 pub(crate) enum Parsed {
     Run(Box<Arguments>),
-    /// Help or version, for standard output.
+    /// Text of `--help` or `--version`, for standard output.
     Say(String),
     Fail(Failure),
 }
@@ -109,7 +109,7 @@ impl Arguments {
         Self::command().after_help(CODES).mut_subcommands(|command| command.after_help(CODES))
     }
 
-    /// Reads a command line, the program's name first.
+    /// Parses a command line; the first word is the program's name.
     pub(crate) fn read(args: Vec<OsString>) -> Parsed {
         let helps = helps(&args);
         let parsed = Self::parser().try_get_matches_from(args);
@@ -128,7 +128,7 @@ impl Arguments {
         }
     }
 
-    /// The file that takes the output, if not standard output.
+    /// The output file, if output does not go to standard output.
     pub(crate) fn output(&self) -> Option<&Path> {
         match &self.command {
             Command::Dump(dump) => dump.output.as_deref(),
@@ -137,7 +137,7 @@ impl Arguments {
     }
 }
 
-/// What is wrong and the tip, without the usage below them.
+/// The error message and the tip, without clap's usage text.
 fn one_line(rendered: &str) -> String {
     let lines = rendered.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let mut out = String::new();
@@ -156,7 +156,7 @@ fn one_line(rendered: &str) -> String {
     out
 }
 
-/// The command whose help says more: the one that was called, if it is one.
+/// The command whose help is most specific: the subcommand that was called, if it exists.
 fn helps(args: &[OsString]) -> String {
     let called = args.iter().skip(1).filter_map(|arg| arg.to_str()).find(|arg| !arg.starts_with('-'));
     match called.filter(|name| Arguments::parser().find_subcommand(name).is_some()) {

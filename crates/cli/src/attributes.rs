@@ -11,7 +11,7 @@ pub(crate) fn json(attrs: &Attrs) -> Json {
     Json::Named(attrs.iter().map(|(name, value)| (name.clone(), json_of(value))).collect())
 }
 
-/// One value for people.
+/// One value, for people.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Text(text) => element::quoted(text),

@@ -1,7 +1,7 @@
-//! What a shell can offer for a word that depends on the words before it: the variables of a container.
+//! Completions that depend on earlier words: the variables of a container.
 //!
-//! The completion engine hands a completer the word alone. The words before it are kept here for the time of one
-//! completion; the first that names a container is the one whose variables are offered.
+//! The completion engine passes a completer only the word to complete. So the earlier words are stored here
+//! during one completion. The first of them that names a container determines which variables are offered.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ thread_local! {
     static WORDS: RefCell<Vec<OsString>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a completion of a line of these words.
+/// Runs a completion of a line with these words.
 pub(crate) fn with_words<T>(words: &[OsString], complete: impl FnOnce() -> T) -> T {
     WORDS.set(words.to_vec());
     let completed = complete();
@@ -22,7 +22,7 @@ pub(crate) fn with_words<T>(words: &[OsString], complete: impl FnOnce() -> T) ->
     completed
 }
 
-/// Variables whose names begin with the word. A container that cannot be opened offers none: the user is still typing.
+/// Variables whose names start with the word. A container that cannot be opened offers none: the user is still typing.
 pub(crate) fn variables(word: &OsStr) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
     let words = WORDS.with_borrow(Vec::clone);

@@ -1,21 +1,21 @@
-//! Large selections in small boxes: row-major order, bounded size. No I/O.
+//! Splits large selections into boxes of bounded size, in row-major order. No I/O.
 
 use drystone::plan::selection::{Axis, Index, Selection};
 
-/// What of a selection is read at once, box after box; the boxes' cells follow each other in row-major order.
+/// The parts of a selection, one box after another. The boxes' cells follow each other in row-major order.
 #[derive(Debug, Clone)]
 pub(crate) struct Slabs {
     whole: Selection,
-    /// The axis that boxes take a range of: all of those after it, one cell of those before.
+    /// The axis that a box takes a range of: it takes one index of the axes before, and all of the axes after.
     axis: usize,
     /// Cells along `axis` in one box.
     span: u64,
-    /// Where the next box begins; `None` after the last.
+    /// The start of the next box; `None` after the last.
     next: Option<Vec<u64>>,
 }
 
 impl Slabs {
-    /// Boxes of at most `most` (at least one) cells.
+    /// Boxes of at most `most` cells; `most` is at least 1.
     pub(crate) fn new(whole: &Selection, most: u64) -> Self {
         let most = most.max(1);
         let (mut axis, mut span, mut after) = (0, 1, 1u64);
@@ -58,7 +58,7 @@ impl Iterator for Slabs {
     }
 }
 
-/// Which axis of the array each axis of the result is; `None` is a new one.
+/// The array axis of each axis of the result; `None`: a new axis.
 pub(crate) fn kept_axes(ndim: usize, indices: &[Index]) -> Vec<Option<usize>> {
     let given = indices.iter().filter(|i| matches!(i, Index::Int(_) | Index::Slice { .. })).count();
     let mut out = Vec::new();
@@ -82,7 +82,7 @@ pub(crate) fn kept_axes(ndim: usize, indices: &[Index]) -> Vec<Option<usize>> {
     out
 }
 
-/// Extents of the result for (a part of) the selection.
+/// Shape of the result of a selection, or of a part of one.
 pub(crate) fn result_shape(kept: &[Option<usize>], selection: &Selection) -> Vec<u64> {
     kept.iter().map(|k| k.and_then(|a| selection.axes.get(a)).map_or(1, |a| a.count)).collect()
 }

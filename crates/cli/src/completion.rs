@@ -1,7 +1,7 @@
-//! Completion in shells, by `clap_complete`.
+//! Shell completion, by `clap_complete`.
 //!
-//! `drystone completion SHELL` prints a script. The script runs `drystone` with [`VARIABLE`] set to the shell's name for
-//! every word to complete, and the answer is computed from the parser.
+//! `drystone completion SHELL` prints a script. For every word to complete, the script runs `drystone` with
+//! [`VARIABLE`] set to the shell's name. The parser computes the answer.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::args::{Arguments, Shell};
 use crate::candidates::with_words;
 use crate::failure::{Failure, IO, Result};
 
-/// Set by the scripts: the shell that asks.
+/// Environment variable that the scripts set: the name of the shell.
 const VARIABLE: &str = "_DRYSTONE_COMPLETE";
 
 /// The script for a shell.
@@ -28,12 +28,12 @@ pub(crate) fn script(shell: Shell) -> Result<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// What to print where a script of [`script`] asks; `None` where the command was called otherwise.
+/// The completions, if a script of [`script`] called the command; `None` otherwise.
 pub(crate) fn answer(args: &[OsString]) -> Option<Result<Vec<u8>>> {
     let name = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())?;
     let shells = Shells::builtins();
     let shell = shells.completer(&name)?;
-    // Behind `--` stands the line as it was typed, the program's name first.
+    // After `--` follow the words of the line, the program's name first.
     let start = args.iter().position(|arg| arg == "--")? + 1;
     let words = args.get(start..)?.to_vec();
     let here = std::env::current_dir().ok();

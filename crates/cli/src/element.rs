@@ -1,6 +1,9 @@
-//! One element as text for people and as JSON. Bytes are in memory order, little-endian.
+//! Formats one element as text or JSON. Bytes are in memory order, little-endian.
 //!
 //! Floats show the fewest digits that read back as the same value of their own type.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
 
 use drystone::format::dtype::{DType, Record, Scalar};
 use drystone::format::meaning::Meaning;
@@ -10,22 +13,35 @@ use half::{bf16, f16};
 
 use crate::json::{Json, written};
 
-/// An element type, and what its integers stand for.
+/// An element type, and the meaning of its integers (instants, durations, named values).
 #[derive(Clone, Copy)]
 pub(crate) struct Element<'a> {
     pub(crate) dtype: &'a DType,
     pub(crate) meaning: Option<&'a Meaning>,
+    /// Where values of any length are taken from, in the order of the leaves, in place of the references in the bytes.
+    pub(crate) values: Option<&'a Values>,
+}
+
+/// The values of any length of one cell that are still to be shown.
+pub(crate) type Values = RefCell<std::vec::IntoIter<Vec<u8>>>;
+
+/// The bytes of a value of any length.
+fn any_length<'a>(kind: Element<'_>, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    match kind.values {
+        Some(values) => Cow::Owned(values.borrow_mut().next().unwrap_or_default()),
+        None => Cow::Borrowed(bytes),
+    }
 }
 
 impl<'a> From<&'a DType> for Element<'a> {
     fn from(dtype: &'a DType) -> Self {
-        Element { dtype, meaning: None }
+        Element { dtype, meaning: None, values: None }
     }
 }
 
 impl<'a> From<(&'a DType, Option<&'a Meaning>)> for Element<'a> {
     fn from((dtype, meaning): (&'a DType, Option<&'a Meaning>)) -> Self {
-        Element { dtype, meaning }
+        Element { dtype, meaning, values: None }
     }
 }
 
@@ -35,7 +51,7 @@ impl std::fmt::Display for Element<'_> {
     }
 }
 
-/// The element `bytes` hold: `shape` (of a record's member; else empty) elements of a kind.
+/// Formats an element. `shape` is the inner shape of a record's member; empty otherwise.
 pub(crate) fn text<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]) -> String {
     let kind = kind.into();
     let Some((_, inner)) = shape.split_first() else { return text_of_one(kind, bytes) };
@@ -43,15 +59,16 @@ pub(crate) fn text<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]
     format!("[{}]", parts.join(", "))
 }
 
-/// The same as JSON: complex numbers are pairs, records objects, fixed bytes text with `\xNN` for what is no printable ASCII, instants
-/// texts of ISO 8601, durations and named values integers; none of both times is null.
+/// Formats an element as JSON. Complex numbers are pairs; records are objects. Fixed bytes are text, with
+/// `\xNN` for anything but printable ASCII. Instants are ISO 8601 texts; durations and named values are
+/// integers. A missing instant or duration is null.
 pub(crate) fn json<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]) -> Json {
     let kind = kind.into();
     let Some((_, inner)) = shape.split_first() else { return json_of_one(kind, bytes) };
     Json::List(split(kind.dtype, shape, bytes).map(|part| json(kind, inner, part)).collect())
 }
 
-/// A string in quotes, with what cannot be shown escaped.
+/// A quoted string, with unprintable characters escaped.
 pub(crate) fn quoted(value: &str) -> String {
     let mut out = String::from("\"");
     for c in value.chars() {
@@ -71,7 +88,7 @@ fn split<'a>(dtype: &DType, shape: &[u64], bytes: &'a [u8]) -> impl Iterator<Ite
     bytes.chunks_exact((cells as usize * dtype.item_size() as usize).max(1))
 }
 
-/// The count of an instant or duration.
+/// The integer of an instant or duration.
 fn count(bytes: &[u8]) -> i64 {
     bytes.try_into().map_or(NAT, i64::from_le_bytes)
 }
@@ -91,14 +108,15 @@ fn text_of_one(kind: Element<'_>, bytes: &[u8]) -> String {
         DType::Scalar(scalar) => scalar_text(*scalar, bytes),
         DType::Bytes(_) => format!("\"{}\"", ascii(bytes).replace('"', "\\\"")),
         DType::Unicode(_) => quoted(&utf32(bytes)),
-        DType::String => quoted(&String::from_utf8_lossy(bytes)),
+        DType::String => quoted(&String::from_utf8_lossy(&any_length(kind, bytes))),
         DType::Ragged(scalar) => {
+            let bytes = any_length(kind, bytes);
             let items: Vec<String> =
                 bytes.chunks_exact(scalar.size() as usize).map(|item| scalar_text(*scalar, item)).collect();
             format!("[{}]", items.join(", "))
         }
         DType::Record(record) => {
-            let members = members(record, kind.meaning, bytes).map(|(name, kind, shape, bytes)| {
+            let members = members(record, kind, bytes).map(|(name, kind, shape, bytes)| {
                 format!("{}: {}", crate::plain::plain(name), text(kind, shape, bytes))
             });
             format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
@@ -121,13 +139,14 @@ fn json_of_one(kind: Element<'_>, bytes: &[u8]) -> Json {
         DType::Scalar(scalar) => number(&scalar_text(*scalar, bytes)),
         DType::Bytes(_) => Json::Text(ascii(bytes)),
         DType::Unicode(_) => Json::Text(utf32(bytes)),
-        DType::String => Json::Text(String::from_utf8_lossy(bytes).into_owned()),
+        DType::String => Json::Text(String::from_utf8_lossy(&any_length(kind, bytes)).into_owned()),
         DType::Ragged(scalar) => {
+            let bytes = any_length(kind, bytes);
             let items = bytes.chunks_exact(scalar.size() as usize);
             Json::List(items.map(|item| json_of_one((&DType::Scalar(*scalar)).into(), item)).collect())
         }
         DType::Record(record) => Json::Named(
-            members(record, kind.meaning, bytes)
+            members(record, kind, bytes)
                 .map(|(name, kind, shape, bytes)| (name.to_string(), json(kind, shape, bytes)))
                 .collect(),
         ),
@@ -145,15 +164,15 @@ fn number(text: &str) -> Json {
 
 fn members<'a>(
     record: &'a Record,
-    meaning: Option<&'a Meaning>,
+    whole: Element<'a>,
     bytes: &'a [u8],
 ) -> impl Iterator<Item = (&'a str, Element<'a>, &'a [u64], &'a [u8])> {
     record.members.iter().filter_map(move |m| {
         let cells: u64 = m.shape.iter().product();
         let from = m.offset as usize;
         let len = cells as usize * m.dtype.item_size() as usize;
-        let below = meaning.and_then(|meaning| meaning.of_member([m.name.as_str()]));
-        let kind = Element { dtype: &m.dtype, meaning: below };
+        let below = whole.meaning.and_then(|meaning| meaning.of_member([m.name.as_str()]));
+        let kind = Element { dtype: &m.dtype, meaning: below, ..whole };
         Some((m.name.as_str(), kind, m.shape.as_slice(), bytes.get(from..from.checked_add(len)?)?))
     })
 }
@@ -195,13 +214,13 @@ fn complex(real: &str, imaginary: &str) -> String {
     format!("{real}{plus}{imaginary}j")
 }
 
-/// `1.0`, `1e-7`, `nan`, `inf`: Rust's shortest form, spelled as NumPy does.
+/// `1.0`, `1e-7`, `nan`, `inf`: Rust's shortest form, in NumPy's spelling.
 fn real(value: impl std::fmt::Debug) -> String {
     let text = format!("{value:?}");
     if text == "NaN" { "nan".into() } else { text }
 }
 
-/// The number with the fewest decimal digits for which `same` holds.
+/// The number with the fewest decimal digits that satisfies `same`.
 fn shortest(value: f64, same: impl Fn(f64) -> bool) -> f64 {
     if !value.is_finite() {
         return value;
@@ -209,7 +228,7 @@ fn shortest(value: f64, same: impl Fn(f64) -> bool) -> f64 {
     (0..8).filter_map(|digits| format!("{value:.digits$e}").parse().ok()).find(|x| same(*x)).unwrap_or(value)
 }
 
-/// Fixed bytes without the padding at their end.
+/// Fixed bytes without trailing padding.
 fn ascii(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
     let mut out = String::with_capacity(end);
@@ -296,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_named_values_show_what_they_stand_for() {
+    fn times_and_named_values_are_shown_by_their_meaning() {
         use drystone::format::meaning::{Scale, Unit};
         let int = DType::Scalar(Scalar::I64);
         let unit = Unit { scale: Scale::Second, count: 1 };

@@ -1,4 +1,4 @@
-//! Why a command failed: one line for a person, and an exit code for a program (docs/reference/cli.md).
+//! A failed command: one line for people, and an exit code for programs (docs/reference/cli.md).
 
 use std::io::Write;
 
@@ -7,25 +7,25 @@ use drystone::{Error, ErrorKind};
 
 use crate::plain::plain;
 
-/// All went well.
+/// The command succeeded.
 pub(crate) const OK: i32 = 0;
-/// The command did its work and found damage.
+/// The command ran and found damage.
 pub(crate) const DAMAGE: i32 = 1;
 /// The command line or the input is wrong.
 pub(crate) const USAGE: i32 = 2;
-/// A container, variable, step, block or snapshot is not there.
+/// A container, variable, step, block or snapshot does not exist.
 pub(crate) const NOT_FOUND: i32 = 3;
-/// Stored bytes are not what was written.
+/// Stored bytes are corrupt.
 pub(crate) const CORRUPT: i32 = 4;
-/// Somebody else did something that excludes this.
+/// Another process made this impossible: a conflict.
 pub(crate) const CONFLICT: i32 = 5;
-/// The medium failed.
+/// An I/O error.
 pub(crate) const IO: i32 = 6;
-/// Rights are missing.
+/// Permission denied.
 pub(crate) const PERMISSION: i32 = 7;
-/// A request's time ran out.
+/// A request timed out.
 pub(crate) const DEADLINE: i32 = 8;
-/// Bytes are in a tier of another node.
+/// Bytes are in another node's tier.
 pub(crate) const NOT_YET_HOME: i32 = 9;
 
 /// A failed command.
@@ -34,11 +34,11 @@ pub(crate) struct Failure {
     pub(crate) code: i32,
     /// One line, without the program's name.
     pub(crate) message: String,
-    /// Lines below the message that show the place in what was typed.
+    /// Lines below the message that mark the position in the input.
     pub(crate) place: Option<String>,
 }
 
-/// Result of a command's parts.
+/// Result of a part of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -50,14 +50,14 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// A text that is no selection; the place is shown.
+    /// The failure of an invalid selection; marks the position.
     pub(crate) fn selection(text: &str, mistake: &Mistake) -> Self {
         let mut failure = Self::usage(format!("bad selection: {mistake}"));
         failure.place = Some(mistake.shown(text));
         failure
     }
 
-    /// Tells standard error, and returns the exit code. A closed standard error is no reason to fail differently.
+    /// Prints the failure to standard error, and returns the exit code. Ignores errors of standard error.
     pub(crate) fn report(&self) -> i32 {
         let mut stderr = std::io::stderr().lock();
         let _ = writeln!(stderr, "drystone: {}", plain(&self.message));

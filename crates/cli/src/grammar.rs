@@ -1,14 +1,15 @@
-//! The commands and their arguments as data, for completion in shells and the manual page.
+//! The commands and their arguments as data, for shell completion and the manual page.
 //!
-//! It is read off the parser itself, so that there is one definition.
+//! The data is derived from the parser, so there is only one definition.
 
 use clap::{Arg, ArgAction, CommandFactory};
 
 use crate::args::Arguments;
 use crate::json::{Json, list};
 
-/// Every command as JSON: `name`, `help` and `arguments`, of which each has `name`, `flags` (none for those that go by their
-/// place), `help`, `values` (of which one must be given), `takes` (how a value is called; null for a switch), `required` and `many`.
+/// Every command as JSON: `name`, `help` and `arguments`. Each argument has `name`, `flags` (empty for
+/// positional arguments), `help`, `values` (the allowed values), `takes` (the name of its value; null for a
+/// switch), `required` and `many`.
 pub fn grammar() -> String {
     let mut parser = Arguments::command();
     parser.build();

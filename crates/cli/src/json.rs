@@ -1,4 +1,4 @@
-//! JSON, written only. Numbers that JSON cannot say (NaN, infinities) become strings.
+//! Writes JSON. Numbers that JSON cannot express (NaN, infinities) become strings.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -15,9 +15,9 @@ pub(crate) enum Json {
     Text(String),
     List(Vec<Json>),
     Object(Vec<(&'static str, Json)>),
-    /// As `Object`, with names that come from a container.
+    /// Like `Object`, with names that come from a container.
     Named(Vec<(String, Json)>),
-    /// A number whose digits are decided.
+    /// A number whose digits are already formatted.
     Written(Box<RawValue>),
 }
 
@@ -62,7 +62,7 @@ impl<T: Into<Json>> From<Option<T>> for Json {
     }
 }
 
-/// A list of what can be JSON.
+/// A list of values that convert to JSON.
 pub(crate) fn list<T: Into<Json>>(items: impl IntoIterator<Item = T>) -> Json {
     Json::List(items.into_iter().map(Into::into).collect())
 }
@@ -91,7 +91,7 @@ impl Display for Json {
     }
 }
 
-/// A number as it is written, digit by digit.
+/// A number, written with exactly these digits.
 pub(crate) fn written(digits: &str) -> Json {
     RawValue::from_string(digits.to_owned()).map_or_else(|_| digits.into(), Json::Written)
 }

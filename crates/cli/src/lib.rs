@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! args ─┬─ command (info, ls, dump, ...; serve, token; check, fmt) ── engine, server
-//!       │      ├─ cells: selections to slabs of bounded size
-//!       │      └─ element, nested, json, table: values to text          output: where text goes
+//!       │      ├─ cells: splits selections into slabs of bounded size
+//!       │      └─ element, nested, json, table: values to text          output: destination of text
 //!       ├─ commands that Python runs: their arguments as JSON
-//!       └─ completion, manual, grammar: made of the parser
+//!       └─ completion, manual, grammar: derived from the parser
 //! ```
 //!
 //! Invariants
 //! - there is one parser, for commands that run here and for commands that run in Python;
-//! - nothing is decided here: the engine is asked, and what it says is turned to text, JSON and exit codes;
-//! - of the commands that run here only `recover`, `drain`, `publish`, `gc` and `calibrate` write to a container, only `fmt` to a text;
+//! - this crate decides nothing: it calls the engine, and turns results into text, JSON and exit codes;
+//! - of the commands that run here, only `recover`, `drain`, `publish`, `gc`, `calibrate`, `derive`, `index`,
+//!   `sort` write to a container, and only `fmt` to a text;
 //! - text that comes from a container reaches a terminal without control characters.
 
 mod args;
@@ -41,17 +42,18 @@ use args::{Arguments, Command, Parsed, PublishHdf5};
 use failure::Result;
 use output::Output;
 
-/// What came of a command line.
+/// The outcome of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     /// The command ran; its exit code.
     Code(i32),
-    /// The command runs in Python. The JSON object holds `command`, `json` (whether the output is JSON), and the arguments.
+    /// The command runs in Python. The JSON object holds `command`, `json` (whether the output is JSON), and the
+    /// arguments.
     InPython(String),
 }
 
-/// Runs the command with `args`, the program's name first; see `docs/reference/cli.md` for exit codes. `page` is what `serve` shows in
-/// browsers.
+/// Runs the command with `args`, the program's name first. docs/reference/cli.md lists the exit codes. `page`
+/// is the page that `serve` shows in browsers.
 ///
 /// Writes to standard output and standard error of the process; never ends the process itself.
 pub fn run(args: Vec<OsString>, page: Option<Arc<dyn Page>>) -> Done {
@@ -69,7 +71,7 @@ pub fn run(args: Vec<OsString>, page: Option<Arc<dyn Page>>) -> Done {
     Done::Code(done.unwrap_or_else(|failure| failure.report()))
 }
 
-/// What Python receives of a command that runs there.
+/// What Python receives for a command that runs there.
 fn in_python(arguments: &Arguments) -> Option<String> {
     let handed = match &arguments.command {
         Command::Python(command) => serde_json::to_value(command),

@@ -1,6 +1,6 @@
-//! The manual page, drystone(1), made of the parser's own words by `clap_mangen`.
+//! The manual page, drystone(1), generated from the parser by `clap_mangen`.
 //!
-//! All commands are on one page: the sections of a command become subsections of it.
+//! All commands are on one page: the sections of a command become subsections.
 
 use clap::Command;
 use clap_mangen::Man;
@@ -57,7 +57,7 @@ pub(crate) fn page() -> Result<String> {
     Ok(in_ascii(&String::from_utf8_lossy(&out)))
 }
 
-/// The text with other characters as roff names them.
+/// Escapes characters as roff requires.
 fn in_ascii(text: &str) -> String {
     let named = |c: char| if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", u32::from(c)) };
     text.chars().map(named).collect()

@@ -1,14 +1,14 @@
-//! An array as nested brackets, cell after cell: for people lines of bounded width, for programs JSON.
+//! An array as nested brackets: lines of bounded width for people, JSON for programs.
 
 use crate::output::Output;
 
-/// Characters on a line, about.
+/// Approximate characters per line.
 const WIDTH: usize = 100;
 
-/// Prints cells that come in row-major order.
+/// Prints cells in row-major order.
 pub(crate) struct Nested<'o> {
     output: &'o mut Output,
-    /// Cells in one cell of each axis before: `blocks[d]` cells lie in one bracket of depth `d`.
+    /// `blocks[d]` is the number of cells in one bracket of depth `d`.
     blocks: Vec<u64>,
     total: u64,
     printed: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Nested<'o> {
 }
 
 impl<'o> Nested<'o> {
-    /// Begins an array of the given shape (whose number of cells fits 64 bits); `align` is for numbers, to the right.
+    /// Starts an array of this shape, whose cell count fits 64 bits. `align` right-aligns numbers.
     pub(crate) fn begin(output: &'o mut Output, shape: &[u64], json: bool, align: bool) -> Self {
         let mut blocks: Vec<u64> = Vec::with_capacity(shape.len());
         for n in shape.iter().rev() {
@@ -34,12 +34,12 @@ impl<'o> Nested<'o> {
         Nested { output, column: shape.len(), blocks, total, printed: 0, json, align }
     }
 
-    /// Has the reader gone away?
+    /// True if the reader of the output is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.output.is_gone()
     }
 
-    /// The next cells.
+    /// Prints the next cells.
     pub(crate) fn push(&mut self, cells: &[String]) {
         let width = if self.json || !self.align || self.blocks.is_empty() { 0 } else { width(cells) };
         for cell in cells {
@@ -82,7 +82,7 @@ impl<'o> Nested<'o> {
         self.column = ndim;
     }
 
-    /// Closes the brackets.
+    /// Closes all brackets.
     pub(crate) fn end(self) {
         if self.total > 0 {
             self.output.text(&"]".repeat(self.blocks.len()));
@@ -90,12 +90,12 @@ impl<'o> Nested<'o> {
     }
 }
 
-/// Width to which cells are aligned.
+/// The width that cells are aligned to.
 fn width(cells: &[String]) -> usize {
     cells.iter().map(|c| c.chars().count()).max().unwrap_or(0)
 }
 
-/// An array without cells as NumPy's `tolist` has it, unless that would be long.
+/// An array without cells, as NumPy's `tolist` returns it, unless that is long.
 fn empty(shape: &[u64]) -> String {
     match shape.split_first() {
         None | Some((0, _)) => "[]".into(),

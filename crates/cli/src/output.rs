@@ -1,8 +1,8 @@
-//! Where output goes: standard output or a file, buffered.
+//! The destination of output: standard output or a file, buffered.
 //!
 //! Invariants
-//! - a file is there when all of it is, and what was there before stays until then;
-//! - a reader that went away (`| head`) ends the output, it is no error;
+//! - a file appears only when it is complete; until then, an earlier file stays;
+//! - a closed pipe (`| head`) ends the output and is no error;
 //! - other failures are kept and reported once, by `finish`.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
@@ -14,7 +14,7 @@ use crate::failure::{Failure, IO, Result};
 use crate::json::Json;
 use crate::plain::plain;
 
-/// See the module.
+/// Buffered output; see the module documentation.
 pub(crate) struct Output {
     sink: BufWriter<Sink>,
     file: Option<PathBuf>,
@@ -31,42 +31,43 @@ impl Output {
         Output { sink, file: None, terminal, failed: None }
     }
 
-    /// A file, or standard output. The file is made when there is something to write, so a command that fails leaves what was there.
+    /// A file, or standard output. The file is created by the first write, so a command that fails leaves an
+    /// earlier file unchanged.
     pub(crate) fn to(file: Option<&Path>) -> Self {
         let Some(path) = file else { return Self::standard() };
         let sink = BufWriter::with_capacity(1 << 20, Sink::File { path: path.to_path_buf(), file: None });
         Output { sink, file: Some(path.to_path_buf()), terminal: false, failed: None }
     }
 
-    /// Is a person looking?
+    /// True if the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Text in a colour (an SGR number), if a person looks and wants colours.
+    /// Text in a colour (an SGR number), if the output is a terminal and colours are enabled.
     pub(crate) fn coloured(&self, colour: u8, text: &str) -> String {
         let wanted = self.terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         if wanted { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// Has writing become pointless?
+    /// True if further writes have no effect.
     pub(crate) fn is_gone(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         if self.failed.is_none() {
             self.failed = self.sink.write_all(bytes).err();
         }
     }
 
-    /// Writes text as it is.
+    /// Writes text unchanged.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// Writes a line of text that may hold names from a container.
+    /// Writes a line of text that may contain names from a container.
     pub(crate) fn line(&mut self, text: &str) {
         self.text(&plain(text));
         self.text("\n");
@@ -78,14 +79,14 @@ impl Output {
         self.text("\n");
     }
 
-    /// Hands on what was written so far, for a command that goes on.
+    /// Flushes, for a command that continues.
     pub(crate) fn hand_on(&mut self) {
         if self.failed.is_none() {
             self.failed = self.sink.flush().err();
         }
     }
 
-    /// Hands everything on and says what failed.
+    /// Flushes everything and returns the first failure.
     pub(crate) fn finish(self) -> Result<()> {
         let Output { sink, file, failed, .. } = self;
         let handed_on =
@@ -104,7 +105,7 @@ impl Output {
 
 enum Sink {
     Standard(io::Stdout),
-    /// Begun by the first write, so that a command that fails leaves nothing.
+    /// Created by the first write, so that a command that fails leaves nothing.
     File {
         path: PathBuf,
         file: Option<WholeFile>,

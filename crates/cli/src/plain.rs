@@ -1,15 +1,15 @@
-//! Text from containers on a terminal.
+//! Makes text from containers safe to print on a terminal.
 
 use std::fmt::Write as _;
 
-/// Whether a character would command a terminal, or have what follows shown in another order or place than it stands in.
+/// True for characters that control a terminal, or change the order or position in which text is shown.
 fn commands(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns
 }
 
-/// Text without characters that would command a terminal.
+/// The text with such characters escaped.
 pub(crate) fn plain(text: &str) -> String {
     if !text.contains(commands) {
         return text.to_string();

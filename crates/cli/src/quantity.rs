@@ -1,6 +1,6 @@
-//! Numbers for people: bytes, counts, steps, times.
+//! Numbers formatted for people: bytes, counts, steps, times.
 
-/// Bytes with a binary unit and three figures.
+/// Bytes with a binary unit, in three digits.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if n < 1024 {
@@ -18,7 +18,7 @@ pub(crate) fn bytes(n: u64) -> String {
 
 pub(crate) use drystone::plan::counted::counted;
 
-/// A list of ascending numbers as ranges: `0..9, 12, 20..40 by 2`.
+/// An ascending list of numbers as ranges: `0..9, 12, 20..40 by 2`.
 pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
     let numbers: Vec<u64> = numbers.into_iter().collect();
     let mut out: Vec<String> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
 pub(crate) fn time(nanoseconds: u64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     let (day, second) = (seconds / 86_400, seconds % 86_400);
-    // Years counted from 1 March 0000, so that a leap day ends its year.
+    // Years start on 1 March, from 1 March 0000, so that a leap day ends its year.
     let since = day + 719_468;
     let (era, of_era) = (since / 146_097, since % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! Tables for people: no borders, numbers to the right.
+//! Tables for people: no borders, numbers right-aligned.
 
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -7,7 +7,7 @@ use crate::plain::plain;
 /// A column's heading and whether its cells are numbers.
 pub(crate) type Column = (&'static str, bool);
 
-/// The text of a table, each line without trailing space; ends with a line feed.
+/// The text of a table, without trailing spaces in its lines; ends with a line feed.
 pub(crate) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(columns.iter().map(|(name, _)| *name));
@@ -25,7 +25,7 @@ pub(crate) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Lines of "name  value" with the values below each other.
+/// Lines of "name  value", with the values aligned.
 pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("  {name:width$}  {}\n", plain(value))).collect()

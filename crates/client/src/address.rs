@@ -1,4 +1,4 @@
-//! Where a container is: a server and a name on it.
+//! The address of a container: a server, and a name on it.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use crate::InvalidAddress;
 /// The schemes of servers.
 pub const SCHEMES: [&str; 3] = ["drys", "dry", "drys+unix"];
 
-/// The port of a server, where the address has none.
+/// The default port of a server.
 const PORT: u16 = 7070;
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
-    /// Encrypted, unless the address is of this machine and says so.
+    /// TCP; encrypted, except for `dry://` addresses on this machine.
     Tcp { host: String, port: u16, encrypted: bool },
-    /// A socket on this machine.
+    /// A Unix socket on this machine.
     Unix(PathBuf),
 }
 
-/// A container on a server, checked.
+/// A container on a server: a validated address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub(crate) way: Way,
@@ -27,7 +27,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads `drys://host:port/name`, `dry://127.0.0.1:port/name` or `drys+unix:///path/of/socket:/name`.
+    /// Parses `drys://host:port/name`, `dry://127.0.0.1:port/name` or `drys+unix:///path/of/socket:/name`.
     pub fn parse(url: &str) -> Result<Address, InvalidAddress> {
         let wrong = |why: &str| {
             InvalidAddress(format!(
@@ -35,7 +35,7 @@ impl Address {
             ))
         };
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(wrong("this is no address of a server"));
+            return Err(wrong("this is not the address of a server"));
         };
         let (way, name) = match scheme {
             "drys+unix" => {
@@ -52,7 +52,7 @@ impl Address {
                     rest.split_once('/').ok_or_else(|| wrong("the address has no name of a container"))?;
                 if server.contains('@') {
                     return Err(InvalidAddress(
-                        "the address has a user or a password in it; a token is given apart from it".into(),
+                        "the address contains a user or a password; pass a token as an option instead".into(),
                     ));
                 }
                 let (host, port) = split_port(server).ok_or_else(|| wrong("the port is not a number"))?;
@@ -69,12 +69,12 @@ impl Address {
                 }
                 (Way::Tcp { host: host.to_owned(), port, encrypted }, name)
             }
-            other => return Err(wrong(&format!("{other}:// is no scheme of servers"))),
+            other => return Err(wrong(&format!("{other}:// is not a scheme of servers"))),
         };
         let name = name.trim_end_matches('/');
         if !is_name(name) {
             return Err(wrong(
-                "the name of the container is not one; it has letters, digits, '.', '_' and '-' between slashes",
+                "the container's name is invalid: use letters, digits, '.', '_' and '-' between slashes",
             ));
         }
         Ok(Address { way, name: name.to_owned() })
@@ -110,7 +110,8 @@ fn split_port(server: &str) -> Option<(&str, u16)> {
     }
 }
 
-/// As the server checks it: docs/guide/server.md, "Names".
+/// Whether a text is a valid name of a container. The server checks names in the same way: docs/guide/server.md,
+/// "Names".
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         (1..=255).contains(&part.len())
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_and_secrets_are_not_repeated() {
+    fn errors_are_clear_and_contain_no_secret() {
         for (url, said) in [
             ("dry://host.example/a", "drys://"),
             ("drys://host", "name of a container"),

@@ -1,7 +1,8 @@
 //! Memory shared with a server on this machine, and the connection on which it is released.
 //!
-//! The connection has one message under way, written and awaited by the thread that asks: a release is one write and one read. When it
-//! breaks, the caller asks on an ordinary connection, and the next region that is mapped opens another one.
+//! The connection has one request in flight, written and awaited by the calling thread: a release is one write
+//! and one read. If the connection breaks, the caller repeats the request on an ordinary one, and the next
+//! mapped region opens another.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,12 +19,12 @@ use drystone_wire::{
 use crate::failure::Failure;
 use crate::replies::answers;
 
-/// A server that gave no arena is asked again after this.
+/// A server that gave no arena is asked again after this time.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The longest head of a reply to the request for an arena, in bytes.
 const HEAD: usize = 8192;
 
-/// The arena of an endpoint, opened when the first region is mapped.
+/// The arena of an endpoint, opened when a region is first mapped.
 #[derive(Debug, Default)]
 pub(crate) struct Shared(Mutex<State>);
 
@@ -32,11 +33,11 @@ enum State {
     #[default]
     Unasked,
     Open(Arc<Link>),
-    /// There is none; since when.
+    /// The server gave none at this time.
     Absent(Instant),
 }
 
-/// An arena, and the connection that it belongs to.
+/// An arena, and its connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     pieces: Arc<Pieces>,
@@ -53,12 +54,12 @@ impl Shared {
         }
     }
 
-    /// Lets the link go: the server takes the memory back when its last piece is gone, too.
+    /// Drops the link. The memory is freed when the last piece of it is dropped too.
     pub(crate) fn close(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::Unasked;
     }
 
-    /// A piece of the arena; `None`: the server shares no memory, or all of it is in use.
+    /// A piece of the arena; `None` if the server shares no memory, or if all of it is in use.
     pub(crate) fn piece(&self, socket: &Path, wanted: u64, deadline: Duration, len: usize) -> Option<Piece> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let opens = match &*state {
@@ -89,7 +90,8 @@ impl Link {
              {UPGRADE}: {wanted}\r\n\r\n"
         );
         stream.write_all(request.as_bytes())?;
-        // Byte by byte: what follows the head comes with a descriptor, which an ordinary read would drop.
+        // The head is read byte by byte, since the bytes after it come with a descriptor, which an ordinary read would
+        // lose.
         let (mut head, mut byte) = (Vec::new(), [0]);
         while !head.ends_with(b"\r\n\r\n") {
             stream.read_exact(&mut byte)?;
@@ -108,12 +110,13 @@ impl Link {
         Ok(Link { pieces: Pieces::new(arena), stream: Mutex::new(stream), is_broken: AtomicBool::new(false) })
     }
 
-    /// Whether the piece is of this arena.
+    /// Whether the piece belongs to this arena.
     pub(crate) fn has(&self, piece: &Piece) -> bool {
         piece.is_of(&self.pieces)
     }
 
-    /// One ask: the numbers of its answer. A failure without a status: the connection broke, and whether it was done is not known.
+    /// Sends one request; returns the numbers of its answer. A failure without a status means that the
+    /// connection broke, and that it is unknown whether the request was executed.
     pub(crate) fn ask(&self, container: &str, ask: &Ask, payload: &[u8]) -> Result<Vec<u64>, Failure> {
         let mut body = Builder::new();
         body.frame(&ask.header(), &[payload]);

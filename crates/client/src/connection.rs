@@ -1,4 +1,4 @@
-//! One connection: opened, and driven by the threads for requests.
+//! Opens connections: those that the runtime drives, and blocking ones.
 
 use std::io;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use tokio_rustls::TlsConnector;
 use crate::address::Way;
 use crate::line::Stream;
 
-/// Where requests are put.
+/// A connection that accepts requests.
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
-/// Time for a connection to come about.
+/// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn connect(handle: &Handle, way: &Way, tls: Option<&TlsConnector>) -> io::Result<Sender> {
@@ -46,7 +46,7 @@ pub(crate) async fn connect(handle: &Handle, way: &Way, tls: Option<&TlsConnecto
     }
 }
 
-/// A connection whose calls block, to a server on this machine.
+/// A blocking connection to a server on this machine.
 pub(crate) async fn connect_here(way: &Way) -> io::Result<Stream> {
     let connecting = async {
         match way {
@@ -77,7 +77,7 @@ where
     let mut builder = hyper::client::conn::http1::Builder::new();
     builder.max_buf_size(1 << 20);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // How it ends is told to the request that is under way on it.
+    // The request in flight on the connection reports its error.
     handle.spawn(async move { drop(connection.await) });
     Ok(sender)
 }

@@ -1,4 +1,4 @@
-//! A server as this process knows it: connections, the right to use them, and what was learnt.
+//! The state that this process keeps about a server: connections, credentials, measured latencies.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use crate::tls;
 use crate::waiting::Together;
 use crate::{Address, InvalidAddress};
 
-/// A server, with the options under which it is asked.
+/// A server, together with the options of its requests.
 pub(crate) struct Endpoint {
     pub(crate) handle: &'static Handle,
     pub(crate) options: Resolved,
@@ -32,35 +32,35 @@ pub(crate) struct Endpoint {
     way: Way,
     tls: Option<TlsConnector>,
     idle: Mutex<Vec<Sender>>,
-    /// Connections of threads that do their own requests, while none does.
+    /// Idle connections of threads that send their own requests.
     lines: Mutex<Vec<Line>>,
-    /// The least microseconds from a request of such a thread to its reply; 0: there was none.
+    /// The shortest round trip of such a thread in microseconds; 0 if there was none yet.
     seen: AtomicU64,
     turns: Arc<Semaphore>,
-    /// It has answered this process before.
+    /// Whether it has answered this process before.
     pub(crate) has_answered: AtomicBool,
-    /// Changes of one key are done in the order of their submission.
+    /// Changes of one key are executed in the order of their submission.
     pub(crate) order: Order,
-    /// Small asks that wait for a request.
+    /// Small requests that wait to be sent.
     pub(crate) together: Together,
     /// Memory shared with the server.
     pub(crate) shared: Shared,
-    /// The last container of this process on the server was closed: no connection is kept.
+    /// Whether the last container of this process on the server was closed. If so, connections are not kept.
     rests: AtomicBool,
     token: Mutex<Option<String>>,
 }
 
-/// A connection for one request at a time.
+/// A connection with at most one request in flight.
 pub(crate) struct Lease {
     pub(crate) sender: Sender,
     endpoint: Arc<Endpoint>,
     _turn: OwnedSemaphorePermit,
-    /// It was used before, so the server may have closed it by now.
+    /// Whether it was used before. If so, the server may have closed it since.
     pub(crate) is_used: bool,
 }
 
-/// A container on a server of this machine is open in this process. When the last one is closed, the connections to the
-/// server's Unix socket are closed, too. So a server of the node sees from its connections who has a container open.
+/// An open container on a server of this machine. When a process closes the last one, it also closes its connections to
+/// the server's Unix socket. A node's server therefore sees from its connections which processes have containers open.
 #[derive(Debug)]
 pub struct Presence {
     way: Way,
@@ -68,7 +68,8 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// That of the container at this address, until it is dropped. `None`: the address is no Unix socket of a server.
+    /// Registers the container at this address until the value is dropped. `None` if the address is not that of a Unix
+    /// socket.
     pub fn of(url: &str) -> Option<Presence> {
         let Address { way: way @ Way::Unix(_), .. } = Address::parse(url).ok()? else { return None };
         let mut known = known();
@@ -81,7 +82,7 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // Connections of a parent are not a child's to close.
+        // A child must not close its parent's connections.
         if self.process != process_id() {
             return;
         }
@@ -96,11 +97,11 @@ impl Drop for Presence {
     }
 }
 
-/// The servers of a process.
+/// The servers that a process uses.
 #[derive(Default)]
 struct Known {
     endpoints: HashMap<(Way, Resolved), Arc<Endpoint>>,
-    /// Containers that are open.
+    /// Number of open containers, by server.
     open: HashMap<Way, usize>,
 }
 
@@ -110,7 +111,7 @@ impl Known {
     }
 }
 
-/// Those of the calling process.
+/// The servers of the calling process.
 fn known() -> MutexGuard<'static, Known> {
     static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 
@@ -119,13 +120,13 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl Endpoint {
-    /// The endpoint of the calling process; made at the first call.
+    /// The endpoint of the calling process, created by the first call.
     pub(crate) fn of(address: &Address, options: &Resolved) -> Result<Arc<Endpoint>, InvalidAddress> {
         let mut known = known();
         let way = &address.way;
         let key = (way.clone(), options.clone());
         if let Some(endpoint) = known.endpoints.get(&key) {
-            // It is used again, so its connections are kept again.
+            // The endpoint is in use again, so its connections are kept again.
             endpoint.rests.store(false, Ordering::Release);
             return Ok(Arc::clone(endpoint));
         }
@@ -149,14 +150,14 @@ impl Endpoint {
             together: Together::default(),
             shared: Shared::default(),
             rests: AtomicBool::new(false),
-            token: Mutex::new(options.token.word()),
+            token: Mutex::new(options.token.token()),
             options: options.clone(),
         });
         known.endpoints.insert(key, Arc::clone(&endpoint));
         Ok(endpoint)
     }
 
-    /// Closes connections that are kept for further requests, and keeps none. Memory that was handed out stays.
+    /// Closes idle connections, and keeps none from now on. Memory that was handed out stays valid.
     fn disconnect(&self) {
         self.rests.store(true, Ordering::Release);
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
@@ -165,7 +166,7 @@ impl Endpoint {
         self.shared.close();
     }
 
-    /// A connection, an idle one where there is one and `fresh` does not forbid it.
+    /// Takes an idle connection, or opens one if there is none or `fresh` is set.
     pub(crate) async fn lease(self: &Arc<Self>, fresh: bool) -> io::Result<Lease> {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|_| io::Error::other("the endpoint is closed"))?;
@@ -187,13 +188,13 @@ impl Endpoint {
         None
     }
 
-    /// Whether a thread may do its requests by itself: the server is on this machine, and nothing is encrypted.
+    /// Whether a thread may send its own requests: the server is on this machine and the connection is not encrypted.
     pub(crate) fn is_here(&self) -> bool {
         !matches!(self.way, Way::Tcp { encrypted: true, .. })
     }
 
-    /// A connection for a thread that does its request by itself, and its turn. An idle one where there is one and `fresh` does not
-    /// forbid it.
+    /// A connection for a thread that sends its own request, with a permit. Takes an idle one, or opens one if there is
+    /// none or `fresh` is set.
     pub(crate) async fn line(&self, fresh: bool) -> io::Result<(Line, OwnedSemaphorePermit)> {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|_| io::Error::other("the endpoint is closed"))?;
@@ -213,7 +214,7 @@ impl Endpoint {
         }
     }
 
-    /// A request of a thread that did it by itself was answered after so long.
+    /// Records the round trip of a thread that sent its own request.
     pub(crate) fn answered_in(&self, time: Duration) {
         let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let before = self.seen.load(Ordering::Relaxed);
@@ -222,7 +223,7 @@ impl Endpoint {
         }
     }
 
-    /// The least time from a request to its reply that this process has seen of a server on this machine: load makes no link slow.
+    /// The shortest round trip to a server on this machine in this process. It does not depend on the load.
     pub(crate) fn seen(&self) -> Option<Duration> {
         match self.seen.load(Ordering::Relaxed) {
             0 => None,
@@ -230,7 +231,7 @@ impl Endpoint {
         }
     }
 
-    /// Memory of this many bytes that the server has, too.
+    /// Memory of this many bytes that is shared with the server.
     pub(crate) fn piece(&self, len: usize) -> Option<Piece> {
         match &self.way {
             Way::Unix(socket) if self.options.arena > 0 => {
@@ -240,21 +241,21 @@ impl Endpoint {
         }
     }
 
-    /// The token of requests.
+    /// The current token.
     pub(crate) fn token(&self) -> Option<String> {
         self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the token again where it came from; whether it is another one.
+    /// Reads the token again from its source. Returns whether it changed.
     pub(crate) fn renew_token(&self) -> bool {
-        let now = self.options.token.word();
+        let now = self.options.token.token();
         let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *token, now.clone()) != now
     }
 }
 
 impl Lease {
-    /// Gives the connection back, after the whole reply was read.
+    /// Returns the connection after the whole reply was read.
     pub(crate) fn done(self) {
         let Lease { sender, endpoint, .. } = self;
         if !sender.is_closed() && !endpoint.rests.load(Ordering::Acquire) {

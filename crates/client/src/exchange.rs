@@ -1,7 +1,9 @@
-//! One request, again and again: what an answer means, whether it is worth another attempt, and until when.
+//! Executes a request in one or more attempts: interprets the replies, and decides whether to try again, and for how
+//! long.
 //!
-//! A deadline, 30 s unless said otherwise, counts from the last sign of life. A server that never answered this process is given up after
-//! a third of it: most often its address is wrong. One that says it is busy is alive, and asked again for ten minutes.
+//! The timeout, 30 s by default, counts from the last bytes or busy reply of the server. If the server has never
+//! answered this process, the client gives up after a third of the timeout, since the address is probably wrong. A
+//! request to a busy server is repeated for up to ten minutes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +21,7 @@ use crate::endpoint::{Endpoint, Lease};
 use crate::failure::Failure;
 use crate::line::Line;
 
-/// A request in words.
+/// An HTTP request.
 pub(crate) struct Message {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -27,7 +29,7 @@ pub(crate) struct Message {
     pub(crate) body: Bytes,
 }
 
-/// A reply whose body is still to come.
+/// A reply whose body has not been read.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -35,43 +37,43 @@ pub(crate) struct Reply {
     stall: Duration,
 }
 
-/// A body on its way.
+/// The source of a body.
 enum Arriving {
-    /// By a connection of the runtime.
+    /// A connection of the runtime.
     Driven(Incoming, Lease),
-    /// By one of this thread; it goes back to the endpoint.
+    /// A connection that this thread reads. It is returned to the endpoint after the body.
     Here { line: Line, endpoint: Arc<Endpoint>, _turn: OwnedSemaphorePermit },
 }
 
-/// Which thread writes requests and reads replies.
+/// The thread that writes requests and reads replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hands {
-    /// The threads of the runtime. The caller's may do something else.
+    /// The threads of the runtime. The caller's thread is free meanwhile.
     Runtime,
-    /// The caller's thread, which waits for nothing else, where the server is on this machine.
+    /// The caller's thread, which only waits for this request, if the server is on this machine.
     Own,
 }
 
-/// Attempts at one thing.
+/// The attempts of one request.
 pub(crate) struct Attempts {
     endpoint: Arc<Endpoint>,
     begun: Instant,
     alive: Instant,
     pause: Duration,
     is_own: bool,
-    /// An earlier attempt may have been done.
+    /// Whether an earlier attempt may have been executed.
     pub(crate) in_doubt: bool,
     has_renewed: bool,
 }
 
-/// Longer bodies of requests go by connections of the runtime, which hear an early refusal.
+/// Longer request bodies use connections of the runtime, which notice an early refusal.
 const OWN: usize = 256 << 10;
-/// Bytes of memory that are allocated for a reply before any of it has arrived.
+/// Half of the memory, in bytes, that is allocated for a reply before any of it has arrived.
 const EARNED: usize = 1 << 20;
-/// Bytes that a thread reads of a longer body at once.
+/// The most bytes of a body that a thread reads at a time.
 const PIECE: usize = 256 << 10;
 
-/// How long a server that answers that it is busy is asked again.
+/// How long a request to a busy server is repeated.
 const BUSY: Duration = Duration::from_secs(600);
 
 impl Attempts {
@@ -88,13 +90,13 @@ impl Attempts {
         }
     }
 
-    /// Bytes have arrived.
+    /// Records that bytes have arrived.
     pub(crate) fn progressed(&mut self) {
         self.alive = Instant::now();
         self.pause = Duration::from_millis(10);
     }
 
-    /// Whether to try again after this failure; waits before it says yes.
+    /// Whether to try again after this failure; waits before it returns true.
     pub(crate) async fn again(&mut self, failure: &Failure) -> bool {
         if failure.needs_token && !self.has_renewed {
             self.has_renewed = true;
@@ -121,7 +123,7 @@ impl Attempts {
         true
     }
 
-    /// One attempt: the head of a reply that says it was done.
+    /// Makes one attempt. Returns the head of a successful reply.
     pub(crate) async fn once(&mut self, message: &Message) -> Result<Reply, Failure> {
         let mut fresh = false;
         loop {
@@ -131,7 +133,7 @@ impl Attempts {
             };
             match sent {
                 Ok(reply) => return self.judged(reply).await,
-                // The server may close an idle connection at any time; that says nothing.
+                // The server may close an idle connection at any time; this is not a failure.
                 Err(failure) if is_used && !fresh && !failure.is_late => {
                     self.in_doubt = true;
                     fresh = true;
@@ -141,21 +143,21 @@ impl Attempts {
         }
     }
 
-    /// The time for an answer to a request: a body of many megabytes takes a while on a slow link.
+    /// The time limit of an answer: a body of many megabytes takes a while on a slow link.
     fn limit(&self, message: &Message) -> Duration {
         self.endpoint.options.deadline + Duration::from_millis(message.body.len() as u64 / 1000)
     }
 
-    /// The value of the header that shows the token, if there is one.
+    /// The value of the authorization header, if there is a token.
     fn right(&self) -> Result<Option<HeaderValue>, Failure> {
         let Some(word) = self.endpoint.token() else { return Ok(None) };
         let mut value = HeaderValue::from_str(&format!("Bearer {word}"))
-            .map_err(|_| Failure::of(Status::Invalid, "the token is no word of printable characters"))?;
+            .map_err(|_| Failure::of(Status::Invalid, "the token is not one word of printable characters"))?;
         value.set_sensitive(true);
         Ok(Some(value))
     }
 
-    /// Sends a request by a connection of the runtime: whether that was used before, and the head of the reply.
+    /// Sends a request on a connection of the runtime. Returns whether it was used before, and the head of the reply.
     async fn sent(&self, message: &Message, fresh: bool) -> Result<(bool, Result<Reply, Failure>), Failure> {
         let mut lease = self.endpoint.lease(fresh).await.map_err(unreached)?;
         let is_used = lease.is_used;
@@ -189,7 +191,7 @@ impl Attempts {
         Ok((is_used, sent))
     }
 
-    /// The same by a connection of this thread.
+    /// Like [`sent`](Self::sent), on a connection of this thread.
     async fn sent_here(
         &self,
         message: &Message,
@@ -216,13 +218,13 @@ impl Attempts {
         Ok((is_used, sent))
     }
 
-    /// The head of a request, as it goes over a connection.
+    /// The head of a request.
     fn head(&self, message: &Message) -> Result<Vec<u8>, Failure> {
         let mut head = Vec::with_capacity(512);
         head.extend_from_slice(message.method.as_str().as_bytes());
         head.push(b' ');
         if !message.path.bytes().all(|c| c.is_ascii_graphic()) {
-            return Err(unmade("the path has characters that none has"));
+            return Err(unmade("the path has invalid characters"));
         }
         head.extend_from_slice(message.path.as_bytes());
         head.extend_from_slice(b" HTTP/1.1\r\n");
@@ -276,7 +278,7 @@ impl Attempts {
         Err(Failure { status: Some(status), message, found, pause, needs_token: code == 401, is_late: false })
     }
 
-    /// Attempts until one is answered: the whole body of the reply, and its headers.
+    /// Repeats attempts until one is answered; returns the whole body of the reply, and its headers.
     pub(crate) async fn done(
         &mut self,
         message: &Message,
@@ -304,7 +306,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Between 0 and 1, so that clients that failed together do not come again together.
+/// A number between 0 and 1, so that clients that failed together do not retry together.
 fn chance() -> f64 {
     let mut bytes = [0; 4];
     let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
@@ -339,7 +341,7 @@ impl Reply {
         }
     }
 
-    /// Reads bytes of the body into the caller's memory, if this thread reads the connection; 0 at the end of the body.
+    /// Reads bytes of the body into the caller's memory, if this thread reads the connection; 0 at the end.
     /// `None` if the runtime reads it.
     pub(crate) fn fill(&mut self, out: &mut [u8]) -> Option<Result<usize, Failure>> {
         match &mut self.body {
@@ -350,13 +352,13 @@ impl Reply {
 
     /// The whole body, of at most `limit` bytes.
     pub(crate) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, Failure> {
-        let long = || Failure::of(Status::Io, "the reply is longer than what was asked for");
+        let long = || Failure::of(Status::Io, "the reply is longer than requested");
         let mut body = Vec::new();
         if let Arriving::Here { line, .. } = &mut self.body
             && let Some(left) = line.left()
         {
             let left = usize::try_from(left).ok().filter(|left| *left <= limit).ok_or_else(long)?;
-            // Memory grows with the bytes that arrive, whatever length the server announced.
+            // Memory grows with the bytes that arrive, whatever length the server announces.
             while body.len() < left {
                 let at = body.len();
                 body.resize(left.min(at.max(EARNED) * 2), 0);
@@ -382,7 +384,7 @@ impl Reply {
         Ok(body)
     }
 
-    /// The body was read to its end: the connection may be used again.
+    /// The body was read completely: the connection may be used again.
     pub(crate) fn finished(self) {
         match self.body {
             Arriving::Driven(_, lease) => lease.done(),
@@ -414,7 +416,7 @@ fn stalled(stall: Duration) -> Failure {
     Failure::lost(format!("nothing more within {:.1} s", stall.as_secs_f64()))
 }
 
-/// How a read or a write ends that has waited for as long as it may.
+/// Whether an error of a read or write is its timeout.
 fn is_late(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }

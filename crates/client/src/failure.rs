@@ -1,4 +1,4 @@
-//! What is wrong with an address, and what became of a request.
+//! Invalid addresses, and failed requests.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use drystone_store::StoreError;
 use drystone_wire::Status;
 
-/// An address or an option that cannot be used. The text says what would do; it holds no secret.
+/// An invalid address or option. The text tells what is valid; it contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidAddress(pub(crate) String);
 
@@ -18,12 +18,12 @@ impl std::fmt::Display for InvalidAddress {
 
 impl std::error::Error for InvalidAddress {}
 
-/// A call that the server did not do.
+/// A call that the server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub status: Status,
-    /// For a person.
+    /// The message, for people.
     pub message: String,
 }
 
@@ -35,19 +35,19 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// A request that was not answered as it should be.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What the server said; `None`: there was no answer, so a change may have been done.
+    /// The server's status. `None` if there was no answer, so that a change may have been made.
     pub(crate) status: Option<Status>,
     pub(crate) message: String,
-    /// Length of the object, where a range of it was not there.
+    /// Length of the object, if the requested range lies outside.
     pub(crate) found: Option<u64>,
-    /// How long the server asks to be left alone.
+    /// How long the server asks the client to wait.
     pub(crate) pause: Option<Duration>,
-    /// The request needs a token that is valid.
+    /// Whether the request needs a valid token.
     pub(crate) needs_token: bool,
-    /// There was no answer in time.
+    /// Whether no answer came in time.
     pub(crate) is_late: bool,
 }
 
@@ -57,7 +57,7 @@ impl Failure {
         Failure { status: None, message, found: None, pause: None, needs_token: false, is_late: false }
     }
 
-    /// As a call's caller sees it, from a server of this description.
+    /// The failure for the caller, naming the server by this description.
     pub(crate) fn refused(&self, server: &str) -> Refused {
         let status = self.status.unwrap_or(Status::Io);
         Refused { status, message: format!("{server}: {}", self.message) }

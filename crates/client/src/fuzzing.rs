@@ -9,11 +9,11 @@ use hyper::Method;
 
 use crate::line::{Line, Stream};
 
-/// The longest reply that is tried: it fits into the buffer of a socket, so that one thread writes and reads it.
+/// The longest reply that is tried. It fits in a socket's buffer, so one thread can write and read it.
 const LONGEST: usize = 64 << 10;
 
-/// Any bytes of a server are a reply, whose body is no longer than they are, or an error. The first byte says how much
-/// is read at once.
+/// Any bytes from a server give a reply whose body is no longer than they are, or an error. The first byte
+/// chooses how much is read at a time.
 pub fn reply(bytes: &[u8]) {
     let Some((piece, bytes)) = bytes.split_first() else { return };
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);

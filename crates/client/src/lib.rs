@@ -1,19 +1,25 @@
 //! Containers on a server: `drys://`, `dry://` and `drys+unix://` behind the [`Store`](drystone_store::Store) trait.
 //!
-//! [`ServerStore`] is what the engine sees: a store without append, as object stores are, whose requests may be under way in any number.
+//! [`ServerStore`] is the engine's interface: a store without append, like object stores, with any number of
+//! concurrent requests.
 //!
 //! ```text
-//! store ── together (small asks in one request) ── exchange (attempts, deadlines, idempotency keys) ── connection (TCP, TLS, Unix socket)
-//!                                                                                                 ╰─ line (of the asking thread itself)
+//! store ── together (small requests in one) ── exchange (attempts, timeouts, idempotency keys)
+//!                                                 │
+//!                                                 ├─ connection (TCP, TLS, Unix socket)
+//!                                                 ╰─ line (of the calling thread)
+//!
 //! session ── arena (memory shared with a server on this machine)
-//!            address, options: who is asked, with which right, for how long
+//!            address, options: the server, the credentials, the timeouts
 //! ```
 //!
 //! Invariants
-//! - a reply that was cut, came late or is of another version of an object is asked for again, never taken for shorter data;
-//! - a change that may have been done is repeated under the key of its first attempt, or compared with what is there;
-//! - the token is in [`Options`] and in requests, and in no text that this crate makes;
-//! - connections of a parent are neither used nor dropped by a forked child.
+//! - a reply that was cut, came late or belongs to another version of an object is requested again, and never
+//!   taken for shorter data;
+//! - a change that may have been made is repeated under the key of its first attempt, or compared with the
+//!   stored state;
+//! - the token is only in [`Options`] and in requests; no text that this crate produces contains it;
+//! - a forked child neither uses nor drops connections of its parent.
 
 mod address;
 mod arena;

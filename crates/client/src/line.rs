@@ -1,13 +1,13 @@
-//! A connection that the asking thread writes to and reads from by itself.
+//! A connection that the calling thread writes to and reads from itself.
 //!
-//! Between two processes of one machine a request and its reply take less time than to hand either to another
-//! thread. So a call that waits for one request does it here, where the server is on this machine and nothing is
-//! encrypted. What is submitted, and what is encrypted, goes by the connections of the runtime.
+//! Between two processes of one machine, a request and its reply take less time than handing either to another thread.
+//! A call that waits for one request therefore sends it here, if the server is on this machine and the connection is
+//! not encrypted. Submitted and encrypted requests use the connections of the runtime.
 //!
 //! Invariants
-//! - a line has one request under way; one whose reply was not read to its end is dropped;
-//! - a head has at most [`HEAD`] bytes, a body has a length or comes in chunks, and nothing else is a reply;
-//! - bytes of a body go from the socket to the caller's memory without a copy between.
+//! - a line has one request in flight; it is dropped if a reply was not read to its end;
+//! - a head has at most [`HEAD`] bytes; a body has a length or is chunked; everything else is refused;
+//! - bytes of a body go from the socket to the caller's memory without an intermediate copy.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -19,14 +19,14 @@ use hyper::{Method, StatusCode};
 
 /// The longest head of a reply, in bytes.
 const HEAD: usize = 16 << 10;
-/// Headers of a reply at most.
+/// The most headers of a reply.
 const HEADERS: usize = 64;
-/// Bytes that are read with a head: a short reply is one read, and of a long one little is copied.
+/// Bytes read together with a head: a short reply takes one read, and little of a long one is copied.
 const FIRST: usize = 4 << 10;
-/// The longest line that says how long a chunk is, in bytes.
+/// The longest line with the length of a chunk, in bytes.
 const SIZE: usize = 256;
 
-/// The two ends that a line may have.
+/// The two kinds of sockets.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -38,26 +38,26 @@ pub(crate) enum Stream {
 enum Body {
     /// This many bytes.
     Rest(u64),
-    /// `left` bytes of a chunk, then further chunks. `is_first`: no chunk came before.
+    /// `left` bytes of a chunk, then further chunks. `is_first` is true if no chunk has been read.
     Chunks { left: u64, is_first: bool },
-    /// Nothing.
+    /// The body has been read completely, or there is none.
     Ended,
 }
 
-/// A connection; see the module.
+/// A connection that the calling thread writes to and reads from.
 #[derive(Debug)]
 pub(crate) struct Line {
     stream: Stream,
-    /// Bytes that were received; those at `from..to` have not been used.
+    /// Received bytes; those at `from..to` have not been used.
     arrived: Vec<u8>,
     from: usize,
     to: usize,
     body: Body,
-    /// Nothing comes after this reply.
+    /// Whether the server closes the connection after this reply.
     closes: bool,
-    /// A request was answered on it before, so the server may have closed it since.
+    /// Whether it answered a request before. If so, the server may have closed it since.
     pub(crate) is_used: bool,
-    /// The time that a read waits at most, as the system knows it.
+    /// The read timeout that is set on the socket.
     patience: Option<Duration>,
 }
 
@@ -101,7 +101,7 @@ impl Stream {
 }
 
 impl Line {
-    /// A line over a connection whose calls block. A write may wait for as long as `deadline`.
+    /// A line over a blocking connection. A write may take as long as `deadline`.
     pub(crate) fn new(stream: Stream, deadline: Duration) -> io::Result<Line> {
         let deadline = deadline.max(Duration::from_millis(1));
         stream.set_times(deadline, Some(deadline))?;
@@ -119,7 +119,7 @@ impl Line {
 
     /// Sends a request: its head, then its body.
     pub(crate) fn send(&mut self, mut head: Vec<u8>, body: &[u8]) -> io::Result<()> {
-        // A second call costs more than a short copy.
+        // A second system call costs more than a short copy.
         if body.len() <= 16 << 10 {
             head.extend_from_slice(body);
             return self.stream.write_all(&head);
@@ -128,7 +128,7 @@ impl Line {
         self.stream.write_all(body)
     }
 
-    /// Reads wait for at most this long from now on.
+    /// Sets the read timeout.
     pub(crate) fn wait_for(&mut self, patience: Duration) -> io::Result<()> {
         if self.patience != Some(patience) {
             self.stream.set_times(patience, None)?;
@@ -158,7 +158,7 @@ impl Line {
         }
     }
 
-    /// A head, if all of it has arrived.
+    /// The head, once all of it has arrived.
     fn parsed(&mut self) -> io::Result<Option<(StatusCode, HeaderMap)>> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut head = httparse::Response::new(&mut headers);
@@ -166,7 +166,7 @@ impl Line {
         let len = match head.parse(bytes) {
             Ok(httparse::Status::Complete(len)) => len,
             Ok(httparse::Status::Partial) => return Ok(None),
-            Err(_) => return Err(odd("the head of the reply is no HTTP")),
+            Err(_) => return Err(odd("the head of the reply is not HTTP")),
         };
         if head.version != Some(1) {
             self.closes = true;
@@ -177,7 +177,7 @@ impl Line {
         for header in head.headers.iter() {
             let name = HeaderName::from_bytes(header.name.as_bytes());
             let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) else {
-                return Err(odd("a header of the reply is none"));
+                return Err(odd("a header of the reply is malformed"));
             };
             found.append(name, value);
         }
@@ -185,7 +185,7 @@ impl Line {
         Ok(Some((status, found)))
     }
 
-    /// Waits for further bytes, of which there are at most `most` at once.
+    /// Waits for more bytes, and reads at most `most`.
     fn more(&mut self, most: usize) -> io::Result<()> {
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
@@ -197,7 +197,7 @@ impl Line {
             } else if self.arrived.len() < most {
                 self.arrived.resize((2 * self.arrived.len()).min(most), 0);
             } else {
-                return Err(odd("a part of the reply that should be short is not"));
+                return Err(odd("the head or a line of the reply is too long"));
             }
         }
         let room = self.arrived.get_mut(self.to..).unwrap_or_default();
@@ -210,7 +210,7 @@ impl Line {
         }
     }
 
-    /// The bytes that are left of the body, where its length was said.
+    /// Bytes left in the body, if its length is known.
     pub(crate) fn left(&self) -> Option<u64> {
         match self.body {
             Body::Rest(left) => Some(left),
@@ -219,7 +219,8 @@ impl Line {
         }
     }
 
-    /// The next bytes of the body, as many as have arrived, waiting for the first; 0: it has ended, or `out` is empty.
+    /// Reads the next bytes of the body, as many as have arrived. Waits for the first one. Returns 0 if the body has
+    /// ended or `out` is empty.
     pub(crate) fn fill(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if let Body::Chunks { left: 0, is_first } = self.body {
             self.body = match self.chunk(is_first)? {
@@ -261,7 +262,7 @@ impl Line {
         }
     }
 
-    /// The length of the next chunk; 0 at the end of the body, whose trailing headers are read and ignored.
+    /// The length of the next chunk; 0 at the end of the body, after its trailing headers were read and ignored.
     fn chunk(&mut self, is_first: bool) -> io::Result<u64> {
         if !is_first && !self.text()?.is_empty() {
             return Err(odd("a chunk of the reply is longer than it says"));
@@ -279,16 +280,16 @@ impl Line {
                 return Ok(0);
             }
         }
-        Err(odd("more follows the last chunk than a reply may have"))
+        Err(odd("too many headers follow the last chunk of the reply"))
     }
 
-    /// The text up to the next end of a line.
+    /// The text up to the next end of line.
     fn text(&mut self) -> io::Result<String> {
         loop {
             let arrived = self.arrived.get(self.from..self.to).unwrap_or_default();
             if let Some(len) = arrived.windows(2).position(|pair| pair == b"\r\n") {
                 let (text, _) = arrived.split_at(len);
-                let text = std::str::from_utf8(text).map_err(|_| odd("a line of the reply is no text"))?;
+                let text = std::str::from_utf8(text).map_err(|_| odd("a line of the reply is not text"))?;
                 let text = text.to_owned();
                 self.from += len + 2;
                 return Ok(text);
@@ -300,13 +301,14 @@ impl Line {
         }
     }
 
-    /// Whether it can take another request: the reply was read to its end, nothing follows it, and the server keeps it open.
+    /// Whether it can take another request: the reply was read to its end, no bytes follow it, and the server
+    /// keeps it open.
     pub(crate) fn is_free(&self) -> bool {
         self.body == Body::Ended && !self.closes && self.from == self.to
     }
 }
 
-/// What body a reply has.
+/// The kind of body that a reply has.
 fn body(method: &Method, status: StatusCode, headers: &HeaderMap) -> io::Result<Body> {
     if method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
         return Ok(Body::Ended);
@@ -314,7 +316,7 @@ fn body(method: &Method, status: StatusCode, headers: &HeaderMap) -> io::Result<
     if let Some(coding) = headers.get(TRANSFER_ENCODING) {
         let is_chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
         if !is_chunked || headers.contains_key(CONTENT_LENGTH) {
-            return Err(odd("the reply is encoded in a way that was not asked for"));
+            return Err(odd("the transfer encoding of the reply is not supported"));
         }
         return Ok(Body::Chunks { left: 0, is_first: true });
     }
@@ -324,7 +326,7 @@ fn body(method: &Method, status: StatusCode, headers: &HeaderMap) -> io::Result<
     match (len, lengths.next()) {
         (Some(0), None) => Ok(Body::Ended),
         (Some(len), None) => Ok(Body::Rest(len)),
-        _ => Err(odd("the reply does not say how long it is")),
+        _ => Err(odd("the reply has no valid Content-Length")),
     }
 }
 
@@ -333,7 +335,7 @@ fn body(method: &Method, status: StatusCode, headers: &HeaderMap) -> io::Result<
 mod tests {
     use super::*;
 
-    /// What a client makes of these bytes of a server, which arrive in pieces of this length.
+    /// Reads these bytes as a client does. They arrive in pieces of this length.
     fn read(bytes: &[u8], piece: usize, method: &Method) -> io::Result<(u16, Vec<u8>, bool)> {
         let (mut server, client) = UnixStream::pair().unwrap();
         let bytes = bytes.to_vec();
@@ -357,7 +359,8 @@ mod tests {
 
     #[test]
     fn bodies_end_where_their_length_or_the_last_chunk_says() {
-        let chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: r\r\n\r\n";
+        let chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+            3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: r\r\n\r\n";
         let cases: [(&[u8], &[u8]); 5] = [
             (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", b"hello"),
             (b"HTTP/1.1 206 Partial\r\nContent-Length: 0\r\n\r\n", b""),
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_an_error_and_never_shorter_data() {
+    fn a_malformed_reply_is_an_error_and_never_shorter_data() {
         let long = [b"HTTP/1.1 200 OK\r\nx: ".as_slice(), &vec![b'a'; HEAD]].concat();
         let cases: [&[u8]; 14] = [
             b"",

@@ -1,6 +1,7 @@
-//! What a client must know besides the address: token, certificate, times, limits.
+//! The client's options besides the address: token, certificate, timeouts, limits.
 //!
-//! Invariant: [`Options::public`] holds only what a list of harmless names allows; whatever is not on it counts as a secret.
+//! Invariant: [`Options::public`] contains only values of names on a list of harmless ones; any other value
+//! counts as a secret.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use crate::InvalidAddress;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, String>);
 
-/// Names, and whether the value may be written down.
+/// The names of options, and whether their values are public.
 const NAMES: [(&str, bool); 6] = [
     ("token", false),
     ("timeout", true),
@@ -22,7 +23,7 @@ const NAMES: [(&str, bool); 6] = [
     ("allow_invalid_certificates", true),
 ];
 
-/// Where a token comes from.
+/// The source of a token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum TokenFrom {
     Given(String),
@@ -31,8 +32,8 @@ pub(crate) enum TokenFrom {
 }
 
 impl TokenFrom {
-    /// The token now. A file may have a new one each time.
-    pub(crate) fn word(&self) -> Option<String> {
+    /// The current token; a file may change at any time.
+    pub(crate) fn token(&self) -> Option<String> {
         let word = match self {
             TokenFrom::Given(word) => word.clone(),
             TokenFrom::File(path) => std::fs::read_to_string(path).ok()?,
@@ -42,13 +43,13 @@ impl TokenFrom {
     }
 }
 
-/// What an endpoint is made from; it tells endpoints of one server apart.
+/// The options of an endpoint. Endpoints of one server with different options are distinct.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resolved {
     pub(crate) token: TokenFrom,
     pub(crate) deadline: Duration,
     pub(crate) max_requests: usize,
-    /// Bytes of memory that are shared with a server on this machine, at most.
+    /// The most bytes of memory shared with a server on this machine.
     pub(crate) arena: u64,
     pub(crate) ca_certificate: Option<PathBuf>,
     pub(crate) allow_invalid_certificates: bool,
@@ -62,7 +63,7 @@ impl Options {
         )
     }
 
-    /// Those that may be written down: into a pickle, a configuration, a message.
+    /// Options without secrets, for pickles, configurations and messages.
     pub fn public(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_public = |name: &str| NAMES.contains(&(name, true));
         self.0
@@ -93,25 +94,27 @@ impl Options {
         if let TokenFrom::Given(word) = &token
             && word.trim().contains(|c: char| !c.is_ascii_graphic())
         {
-            return Err(InvalidAddress("the token is one word of printable ASCII characters".into()));
+            return Err(InvalidAddress("the token must be one word of printable ASCII characters".into()));
         }
         let deadline = get("timeout")
             .map_or(Some(Duration::from_secs(30)), seconds)
-            .ok_or_else(|| InvalidAddress("timeout is a time such as \"30s\" or \"500ms\"".into()))?;
+            .ok_or_else(|| InvalidAddress("timeout must be a time such as \"30s\" or \"500ms\"".into()))?;
         let max_requests =
             get("max_requests").map_or(Some(32), |text| text.parse().ok().filter(|n| (1..=4096).contains(n)));
         let max_requests = max_requests
-            .ok_or_else(|| InvalidAddress("max_requests is a number between 1 and 4096".into()))?;
+            .ok_or_else(|| InvalidAddress("max_requests must be a number between 1 and 4096".into()))?;
         let arena = get("arena").map_or(Some(1 << 30), size).ok_or_else(|| {
             InvalidAddress(
-                "arena is a size such as \"1GiB\" or \"256MiB\"; \"0MiB\": no memory is shared".into(),
+                "arena must be a size such as \"1GiB\" or \"256MiB\"; \"0MiB\" shares no memory".into(),
             )
         })?;
         let allow_invalid_certificates = match get("allow_invalid_certificates") {
             None | Some("false") => false,
             Some("true") => true,
             Some(_) => {
-                return Err(InvalidAddress("allow_invalid_certificates is \"true\" or \"false\"".into()));
+                return Err(InvalidAddress(
+                    "allow_invalid_certificates must be \"true\" or \"false\"".into(),
+                ));
             }
         };
         let ca_certificate = get("ca_certificate").map(PathBuf::from);
@@ -129,7 +132,7 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// `256MiB`, `1GiB`.
+/// Parses a size, such as `256MiB` or `1GiB`.
 fn size(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let (number, shift) =
@@ -137,7 +140,7 @@ fn size(text: &str) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_mul(1 << shift).filter(|size| *size <= 1 << 44)
 }
 
-/// `30s`, `500ms`, `2m`, or a number of seconds.
+/// Parses a duration: `30s`, `500ms`, `2m`, or a number of seconds.
 fn seconds(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, scale) = match text.find(|c: char| c.is_ascii_alphabetic()) {
@@ -163,7 +166,7 @@ mod tests {
             "BEARER_TOKEN" => Some("from-environment\n".to_owned()),
             _ => Some("/file".to_owned()),
         };
-        let word = |options: Options| options.resolve_in(environment).unwrap().token.word();
+        let word = |options: Options| options.resolve_in(environment).unwrap().token.token();
         assert_eq!(word(Options::new([("token", "given")])).as_deref(), Some("given"));
         assert_eq!(word(Options::default()).as_deref(), Some("from-environment"));
         let file = Options::default()

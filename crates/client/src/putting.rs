@@ -1,4 +1,4 @@
-//! An object that is put as a whole.
+//! Puts an object as a whole.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::exchange::{Attempts, Message};
 use crate::reading::{self, Object};
 
-/// A name that nothing else has: 32 hexadecimal digits.
+/// A unique name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> String {
     let (mut name, mut random) = (String::new(), [0; 16]);
     let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
@@ -22,7 +22,7 @@ pub(crate) fn random_name() -> String {
     name
 }
 
-/// Puts an object; with `sync` it is on stable storage then.
+/// Puts an object; with `sync`, it is on stable storage when this returns.
 pub(crate) async fn put(
     endpoint: &Arc<Endpoint>,
     object: &Object<'_>,
@@ -43,7 +43,7 @@ pub(crate) async fn put(
         Ok(_) => return Ok(()),
         Err(failure) => failure,
     };
-    // A server that was started again does not know what it did before. What is there tells.
+    // A restarted server has lost its record of earlier requests, so the stored object is compared.
     if failure.status == Some(Status::AlreadyExists)
         && attempts.in_doubt
         && let Ok(there) = reading::whole(endpoint, object, data.len() as u64).await?

@@ -1,4 +1,4 @@
-//! Ranges of objects: from the connection to their places.
+//! Reads ranges of objects from the connection into their destinations.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::exchange::{Attempts, Hands, Message, Reply};
 use crate::failure::Failure;
 
-/// What is read, and how it is called in messages.
+/// An object to read, and its description in messages.
 pub(crate) struct Object<'a> {
     pub(crate) path: String,
     pub(crate) key: &'a str,
@@ -35,18 +35,18 @@ impl Object<'_> {
     }
 }
 
-/// So often an object may be replaced while it is read.
+/// How often an object may be replaced while it is read.
 const REPLACED: usize = 20;
 
-/// Where bytes go.
+/// The destination of bytes.
 pub(crate) trait Sink {
-    /// From now on bytes come from the beginning, and there are so many.
+    /// Starts again from the beginning. `len` is the number of bytes to expect.
     fn begin(&mut self, len: usize);
-    /// The bytes behind those that came before.
+    /// Adds bytes after the earlier ones.
     fn put(&mut self, bytes: &[u8]);
-    /// The memory for those that come next, where it is at hand; with [`took`](Sink::took) they need not be put.
+    /// Memory for the next bytes, if there is any. The caller fills it and calls [`took`](Sink::took) instead of `put`.
     fn space(&mut self) -> Option<&mut [u8]>;
-    /// So many bytes of the space were filled.
+    /// Records that this many bytes of the memory were filled.
     fn took(&mut self, len: usize);
 }
 
@@ -94,7 +94,7 @@ impl Sink for Vec<u8> {
     fn took(&mut self, _len: usize) {}
 }
 
-/// Reads `len` bytes, not 0, from `offset`. What was read of one version is not mixed with another.
+/// Reads `len` bytes, not 0, from `offset`. Never mixes bytes of different versions.
 pub(crate) async fn range(
     endpoint: &Arc<Endpoint>,
     object: &Object<'_>,
@@ -132,7 +132,7 @@ pub(crate) async fn range(
                 match arriving(reply, wanted, &mut at, sink, &mut attempts).await {
                     Ok(()) => return Ok(()),
                     Err(failure) => {
-                        // Without a version there is no telling what the rest would be of.
+                        // Without a version, the rest might belong to another object.
                         if version.is_none() {
                             at = 0;
                         }
@@ -183,7 +183,7 @@ async fn arriving(
     }
     while let Some(piece) = reply.piece().await? {
         if piece.len() as u64 > wanted - *at {
-            return Err(Failure::of(Status::Io, "the reply is longer than what was asked for"));
+            return Err(Failure::of(Status::Io, "the reply is longer than requested"));
         }
         sink.put(&piece);
         *at += piece.len() as u64;

@@ -7,7 +7,8 @@ use drystone_wire::{Answer, Frames, Status};
 use crate::failure::Failure;
 use crate::waiting::Answered;
 
-/// The answers of a reply, one for each ask. One that says the server was busy is worth another attempt at all of them.
+/// The answers of a reply, one for each request. If one reports that the server was busy, this fails, so that all are
+/// tried again.
 pub(crate) fn answers(mut reply: Vec<u8>, asks: usize) -> Result<Vec<Answered>, Failure> {
     let found = found(&reply, asks)?;
     let mut answers = Vec::with_capacity(asks);
@@ -15,7 +16,7 @@ pub(crate) fn answers(mut reply: Vec<u8>, asks: usize) -> Result<Vec<Answered>, 
     for answer in found {
         answers.push(answer.map(|(numbers, place)| {
             if is_alone {
-                // It stays where it is, but for the frame around it.
+                // The payload stays in place, without the frame around it.
                 reply.truncate(place.end);
                 reply.drain(..place.start);
                 (numbers, std::mem::take(&mut reply))
@@ -27,7 +28,7 @@ pub(crate) fn answers(mut reply: Vec<u8>, asks: usize) -> Result<Vec<Answered>, 
     Ok(answers)
 }
 
-/// Numbers of an answer, and where its payload lies in the reply.
+/// The numbers of an answer, and the range of its payload in the reply.
 type Found = Result<(Vec<u64>, Range<usize>), Failure>;
 
 fn found(reply: &[u8], asks: usize) -> Result<Vec<Found>, Failure> {

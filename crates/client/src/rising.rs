@@ -1,9 +1,9 @@
-//! An object that goes to the server in pieces, while its writer makes the next ones.
+//! An object that is uploaded in pieces while its writer makes the next ones.
 //!
 //! Invariants
-//! - pieces go one after the other, each a request that is repeated until it is answered: the server adds none twice;
-//! - a server that takes no pieces gets the object as a whole at its end;
-//! - without an end nothing remains, and a process that was forked neither ends nor abandons what its parent has begun.
+//! - pieces are sent in order, each in a request that is repeated until it is answered. The server adds no piece twice;
+//! - a server that does not support uploads in pieces gets the object as a whole at its end;
+//! - an upload without an end leaves nothing, and a forked process neither ends nor abandons its parent's uploads.
 
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ enum Step {
 
 /// How the pieces are sent.
 enum Way {
-    /// Each by itself, after this many bytes.
+    /// Each in its own request, after this many bytes.
     Pieces(u64),
-    /// Together at the end: the server takes no pieces.
+    /// Together at the end, since the server does not support pieces.
     Whole(Vec<Bytes>),
-    /// Not any more.
+    /// Not any more, since the upload has failed.
     Failed,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Rising {
 }
 
 impl Rising {
-    /// An upload of the object at this path. Nothing is asked of the server before the first piece.
+    /// An upload of the object at this path. No request is sent before the first piece.
     pub(crate) fn begin(endpoint: Arc<Endpoint>, path: String, key: &str, server: &str) -> Rising {
         let (steps, coming) = unbounded_channel();
         let (handle, of, server) = (endpoint.handle, key.to_owned(), server.to_owned());
@@ -88,7 +88,7 @@ impl Drop for Rising {
     }
 }
 
-/// The destination and name of an upload, for its requests.
+/// The destination and name of an upload, as its requests need them.
 struct Asking<'a> {
     endpoint: Arc<Endpoint>,
     object: Object<'a>,
@@ -96,7 +96,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// One step: with an offset or a length, or neither.
+    /// One step: a piece with an offset, the end with a length, or the removal with neither.
     async fn step(&self, more: Option<(&'static str, u64)>, body: Bytes) -> Result<(), Failure> {
         let mut headers = vec![(UPLOAD, self.name.clone())];
         headers.extend(more.map(|(name, value)| (name, value.to_string())));
@@ -114,7 +114,7 @@ impl Asking<'_> {
     }
 }
 
-/// Does the steps in their order.
+/// Executes the steps in their order.
 async fn drive(asking: &Asking<'_>, mut coming: UnboundedReceiver<Step>) {
     let mut way = Way::Pieces(0);
     while let Some(step) = coming.recv().await {
@@ -125,7 +125,8 @@ async fn drive(asking: &Asking<'_>, mut coming: UnboundedReceiver<Step>) {
                         *at += piece.len() as u64;
                         completer.complete(Ok(Reply::Append { data: memory_of(piece) }));
                     }
-                    // An earlier version has no such request, and some containers are not in a folder of the server.
+                    // A server of an earlier version does not know this request, and it needs a container in a folder
+                    // of the server.
                     Err(failure)
                         if *at == 0
                             && matches!(failure.status, Some(Status::Unsupported | Status::ReadOnly)) =>
@@ -170,14 +171,14 @@ async fn drive(asking: &Asking<'_>, mut coming: UnboundedReceiver<Step>) {
     }
 }
 
-/// The pieces as one object. Each is freed when it is copied, so memory for little more than the object is used.
+/// The pieces as one object. Each is freed once it is copied, so the memory used is little more than the object.
 fn joined(pieces: &mut Vec<Bytes>) -> Vec<u8> {
     let mut object = Vec::with_capacity(pieces.iter().map(Bytes::len).sum());
     pieces.drain(..).for_each(|piece| object.extend_from_slice(&piece));
     object
 }
 
-/// Memory to use again, unless an attempt that was given up still holds it.
+/// The memory for reuse, unless an abandoned attempt still holds it.
 fn memory_of(piece: Bytes) -> Vec<u8> {
     if piece.is_unique() { piece.into() } else { Vec::new() }
 }

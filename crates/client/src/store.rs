@@ -1,4 +1,4 @@
-//! The store that the engine sees.
+//! The store that the engine uses.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,19 +34,20 @@ struct Inner {
     address: Address,
     options: Resolved,
     described: String,
-    /// That of the process which asked first, and the number of this process.
+    /// The endpoint of the process that sent the first request, and that process's id.
     endpoint: OnceLock<(u32, Arc<Endpoint>)>,
 }
 
 /// The longest reply to a batch, in bytes.
 const BATCH: usize = 64 << 20;
-/// Bytes that go with an ask on the connection with shared memory; more take an ordinary one, where others are not held up.
+/// The most payload bytes of a request on the connection with shared memory. Larger ones use an ordinary
+/// connection, where they do not delay others.
 const NEAR: usize = 256 << 10;
-/// Ranges that are asked for in one batch, in bytes.
+/// The most bytes of ranges in one batch.
 const TOGETHER: usize = 8 << 20;
 
 impl ServerStore {
-    /// Makes a client. Nothing is asked of the server yet.
+    /// Makes a client. Sends no request yet.
     pub fn open(url: &str, options: &Options) -> std::result::Result<ServerStore, InvalidAddress> {
         let address = Address::parse(url)?;
         let options = options.resolve()?;
@@ -55,7 +56,7 @@ impl ServerStore {
         Ok(ServerStore { inner: Arc::new(Inner { address, options, described, endpoint: OnceLock::new() }) })
     }
 
-    /// Where it lies.
+    /// The container's address.
     pub fn address(&self) -> &Address {
         &self.inner.address
     }
@@ -72,19 +73,19 @@ impl ServerStore {
             operation: "reach",
             source: std::io::Error::other(error),
         })?;
-        // A forked child finds the endpoint of its parent here, and makes its own each time.
+        // A forked child finds its parent's endpoint here, and looks up its own each time.
         let _ = self.inner.endpoint.set((process, Arc::clone(&endpoint)));
         Ok(endpoint)
     }
 
-    /// Waits for requests in this thread, which does them by itself where the server is on this machine.
+    /// Executes `work` and waits for it. If the server is on this machine, this thread sends the requests itself.
     fn wait<'a, T>(&'a self, work: impl AsyncFnOnce(Asking<'a>) -> Result<T>) -> Result<T> {
         let endpoint = self.endpoint()?;
         let _inside = endpoint.handle.enter();
         block_on(work(Asking { endpoint, inner: &self.inner, hands: Hands::Own }))
     }
 
-    /// One ask about regions: the numbers of its answer.
+    /// One request about regions; returns the numbers of its answer.
     pub(crate) fn asked(&self, ask: &Ask, payload: &[u8]) -> std::result::Result<Vec<u64>, Refused> {
         let failed = |error: StoreError| Refused { status: Status::Io, message: error.to_string() };
         let endpoint = self.endpoint().map_err(failed)?;
@@ -95,7 +96,7 @@ impl ServerStore {
             .map_err(|failure| failure.refused(&self.inner.described))
     }
 
-    /// One ask about regions, on the connection with shared memory where there is one.
+    /// One request about regions, on the connection with shared memory if there is one.
     pub(crate) fn asked_near(&self, ask: &Ask, payload: &[u8]) -> std::result::Result<Vec<u64>, Refused> {
         if let Some(link) = self.link().filter(|_| payload.len() <= NEAR) {
             match link.ask(self.inner.address.name(), ask, payload) {
@@ -103,19 +104,20 @@ impl ServerStore {
                 Err(failure) if failure.status.is_some() => {
                     return Err(failure.refused(&self.inner.described));
                 }
-                // Whether it was done is not known: the same request comes again on another connection.
+                // It is unknown whether the request was executed, so the same request is repeated on another
+                // connection.
                 Err(_) => {}
             }
         }
         self.asked(ask, payload)
     }
 
-    /// The connection with shared memory, where it is open.
+    /// The connection with shared memory, if it is open.
     pub(crate) fn link(&self) -> Option<Arc<Link>> {
         self.endpoint().ok()?.shared.link()
     }
 
-    /// Memory of this many bytes that the server has, too; `None`: it shares none with this process.
+    /// Memory of this many bytes that is shared with the server. `None` if the server shares none with this process.
     pub(crate) fn piece(&self, len: usize) -> Option<Piece> {
         self.endpoint().ok()?.piece(len)
     }
@@ -131,7 +133,7 @@ impl std::fmt::Debug for ServerStore {
     }
 }
 
-/// What requests need.
+/// The parameters of requests.
 struct Asking<'a> {
     endpoint: Arc<Endpoint>,
     inner: &'a Inner,
@@ -182,7 +184,7 @@ impl Asking<'_> {
             let mut rest = payload.as_slice();
             for (_, len) in ranges {
                 let Some((part, behind)) = rest.split_at_checked(*len) else {
-                    let failure = Failure::of(Status::Io, "the reply is shorter than what was asked for");
+                    let failure = Failure::of(Status::Io, "the reply is shorter than requested");
                     return Err(self.object(key)?.error(&failure, "read"));
                 };
                 let mut buffer = spare.next().unwrap_or_default();
@@ -223,12 +225,12 @@ impl Asking<'_> {
         }
     }
 
-    /// One ask: numbers and payload of the answer.
+    /// One request; returns numbers and payload of the answer.
     async fn ask(&self, ask: Ask, verb: &str) -> std::result::Result<(Vec<u64>, Vec<u8>), Failure> {
         self.ask_with(&ask, &[], verb).await
     }
 
-    /// One ask with a payload.
+    /// One request with a payload.
     async fn ask_with(
         &self,
         ask: &Ask,
@@ -251,7 +253,7 @@ impl Asking<'_> {
             });
             let failure = match answered {
                 Ok(done) => return Ok(done),
-                // The answer of the ask itself: a lock that is not free is asked for again by its caller.
+                // This status is the answer. The caller may ask again, for example if a lock is not free.
                 Err(failure) if failure.status.is_some_and(|status| status != Status::Busy) => {
                     return Err(failure);
                 }
@@ -263,7 +265,7 @@ impl Asking<'_> {
         }
     }
 
-    /// One small ask of a container: with others in one request, or by this thread alone.
+    /// One small request about a container: batched with others, or sent by this thread alone.
     async fn small(&self, ask: Ask, payload: Bytes, answer: u64) -> waiting::Answered {
         if self.hands == Hands::Own && self.endpoint.is_here() {
             return self.ask_with(&ask, &payload, "read").await;
@@ -285,8 +287,8 @@ impl Asking<'_> {
             Ok((_, output)) if output.len() <= limit => Ok(output),
             Ok(_) => Err(self
                 .object(key)?
-                .error(&Failure::of(Status::Io, "the output is longer than what is of use"), "exec")),
-            // A server of an earlier version does not know the ask.
+                .error(&Failure::of(Status::Io, "the output is longer than the limit"), "exec")),
+            // A server of an earlier version does not support the request.
             Err(failure) if failure.status == Some(Status::Invalid) => {
                 Err(StoreError::Unsupported { operation: "exec".into(), store: self.inner.described.clone() })
             }
@@ -307,7 +309,7 @@ impl Asking<'_> {
         }
     }
 
-    /// A whole object of at most `limit` bytes, else its length. Short ones travel with other asks.
+    /// A whole object of at most `limit` bytes, else its length. Short ones are batched with other requests.
     async fn whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         validate_key(key)?;
         let small = limit.min(together::SMALL);
@@ -398,7 +400,7 @@ impl Asking<'_> {
             Request::Put { key, data, mode, sync } => {
                 let data = Bytes::from(data);
                 putting::put(&self.endpoint, &self.object(&key)?, data.clone(), mode, sync).await?;
-                // Without a copy, unless an attempt that was given up still holds it.
+                // This makes no copy, unless an abandoned attempt still holds the bytes.
                 Ok(Reply::Put { data: data.into() })
             }
             Request::Sync { keys } => {
@@ -443,7 +445,7 @@ impl Store for ServerStore {
         None
     }
 
-    /// False: a look costs a round trip, so the engine compares the identity where it matters.
+    /// Returns `false`: a check costs a round trip, so the engine compares the identity where it matters.
     fn watch(&self, _key: &str) -> Result<bool> {
         Ok(false)
     }

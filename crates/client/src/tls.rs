@@ -1,4 +1,4 @@
-//! Whom the client takes for the server: certificates of the system's authorities, or those that the caller names.
+//! Verifies servers by the certificates of the system's authorities, or by those that the caller names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use tokio_rustls::TlsConnector;
 use crate::InvalidAddress;
 use crate::options::Resolved;
 
-/// What encrypts connections with these options.
+/// The TLS configuration of these options.
 pub(crate) fn connector(options: &Resolved) -> Result<TlsConnector, InvalidAddress> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let wrong =
         |error: &dyn std::fmt::Display| InvalidAddress(format!("certificates cannot be checked: {error}"));
-    // OpenSSL's variable, which the system's verifier reads as well.
+    // OpenSSL's variable, which the system's verifier also reads.
     let of_system = std::env::var_os("SSL_CERT_FILE").map(std::path::PathBuf::from);
     let named = options.ca_certificate.as_deref();
     let pinned = match (named, &of_system) {
@@ -57,8 +57,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, rustls::pki
     CertificateDer::pem_file_iter(path)?.collect()
 }
 
-/// The inner verifier, and certificates that are trusted by themselves: a server's own that was made as an authority's, as
-/// `openssl req -x509` does.
+/// A verifier that also trusts the given certificates directly. It accepts a server's self-signed certificate that is
+/// marked as an authority's, as `openssl req -x509` makes it.
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<dyn ServerCertVerifier>,

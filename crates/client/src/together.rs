@@ -1,7 +1,7 @@
-//! Small reads of one container that are asked for at the same time travel in one request.
+//! Batches small concurrent reads of one container into one request.
 //!
-//! A few such requests are under way at once. What is asked for meanwhile waits, and goes with the next of them: so a link that is slow
-//! carries few requests with many asks, and one that is fast delays nothing.
+//! A few such requests may be in flight at once. Reads submitted meanwhile wait, and go with the next request. A slow
+//! link therefore carries few requests with many reads, and a fast link delays no read.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,14 +17,14 @@ use crate::failure::Failure;
 use crate::replies::answers;
 use crate::waiting::{Answered, Small};
 
-/// Requests with several asks that are under way at once.
+/// The most batched requests in flight.
 const AT_ONCE: usize = 4;
-/// Bytes of a reply beside what is asked for.
+/// Bytes of a reply besides the payload.
 const BESIDE: usize = 1 << 20;
-/// The longest answer of an ask that is small.
+/// The longest answer of a small request.
 pub(crate) const SMALL: u64 = 256 << 10;
 
-/// Asks something small of a container; `answer` is the most bytes that come back.
+/// Submits a small request about a container; `answer` is the most bytes of its reply.
 pub(crate) async fn ask(
     endpoint: &Arc<Endpoint>,
     container: &str,
@@ -37,7 +37,7 @@ pub(crate) async fn ask(
     if endpoint.together.push(small, AT_ONCE) {
         let endpoint = Arc::clone(endpoint);
         endpoint.handle.spawn(async move {
-            // What is submitted in the same moment goes along.
+            // Requests submitted at the same moment join the batch.
             match endpoint.together.linger() {
                 Some(moment) => tokio::time::sleep(moment).await,
                 None => tokio::task::yield_now().await,
@@ -61,7 +61,7 @@ async fn send(endpoint: &Arc<Endpoint>, asks: Vec<Small>) {
         }
         Err(failure) => failure,
     };
-    // A server refuses a body as a whole if it does not know one of its asks: then the others do without that one.
+    // A server refuses the whole body if it does not know one of the requests. Each request is then sent alone.
     let apart = failure.status == Some(Status::Invalid) && asks.len() > 1;
     for small in asks {
         let answer = if apart { alone(endpoint, &small).await } else { Err(failure.clone()) };
@@ -74,7 +74,7 @@ async fn alone(endpoint: &Arc<Endpoint>, small: &Small) -> Answered {
     answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("the reply lacks an answer")))
 }
 
-/// One request with all of these asks: their answers.
+/// Sends all of these in one request; returns their answers.
 async fn exchanged(endpoint: &Arc<Endpoint>, asks: &[Small]) -> Result<Vec<Answered>, Failure> {
     let mut body = Builder::new();
     asks.iter().for_each(|small| body.frame(&small.ask.header(), &[&small.payload]));

@@ -1,4 +1,4 @@
-//! Small asks that wait for a request to go with.
+//! The queue of small requests that wait to be batched.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,24 +11,24 @@ use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
-/// Asks of one request.
+/// The most small requests in a batch.
 const ASKS: usize = 64;
-/// Bytes of the answers of one request.
+/// The most answer bytes of a batch.
 const BYTES: u64 = 4 << 20;
 
-/// Where requests take so many microseconds, a moment is waited for more asks.
+/// If requests take at least this many microseconds, a sender waits briefly for more.
 const SLOW: u64 = 5000;
-/// So long.
+/// The longest such wait.
 const LINGER: Duration = Duration::from_millis(1);
 
 /// Numbers and payload of an answer.
 pub(crate) type Answered = Result<(Vec<u64>, Vec<u8>), Failure>;
 
-/// Asks that wait for a request to go with.
+/// The queue of small requests.
 #[derive(Default)]
 pub(crate) struct Together {
     queue: Mutex<Queue>,
-    /// Microseconds that a request with small asks takes; 0: none has been answered.
+    /// Microseconds that a batch takes; 0 if none has been answered.
     round: AtomicU64,
 }
 
@@ -38,18 +38,18 @@ struct Queue {
     under_way: usize,
 }
 
-/// A small ask.
+/// A small request.
 pub(crate) struct Small {
     pub(crate) container: String,
     pub(crate) ask: Ask,
     pub(crate) payload: Bytes,
-    /// Bytes that the answer has at most.
+    /// The most bytes of the answer.
     pub(crate) answer: u64,
     pub(crate) done: oneshot::Sender<Answered>,
 }
 
 impl Together {
-    /// Adds an ask; whether a sender shall begin, because fewer than so many are at work.
+    /// Adds a request. Returns whether a new sender shall start, because fewer than the limit are active.
     pub(crate) fn push(&self, small: Small, senders: usize) -> bool {
         let mut queue = self.lock();
         queue.waiting.push_back(small);
@@ -58,7 +58,7 @@ impl Together {
         begins
     }
 
-    /// A request with small asks took so long.
+    /// Records the duration of a batch.
     pub(crate) fn took(&self, time: Duration) {
         let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let before = self.round.load(Ordering::Relaxed);
@@ -70,7 +70,8 @@ impl Together {
         self.round.store(now, Ordering::Relaxed);
     }
 
-    /// How long a sender waits for more asks before it takes the first ones: a small part of what a request takes.
+    /// How long a sender waits for more requests before it takes the first ones: a small fraction of a
+    /// request's duration.
     pub(crate) fn linger(&self) -> Option<Duration> {
         (self.round.load(Ordering::Relaxed) >= SLOW).then_some(LINGER)
     }
@@ -79,7 +80,7 @@ impl Together {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The asks of the next request: of one container, the oldest first. Nothing: the sender ends.
+    /// The next batch: requests of one container, oldest first. If it is empty, the sender must end.
     pub(crate) fn next(&self) -> Vec<Small> {
         let mut queue = self.lock();
         let Some(first) = queue.waiting.front() else {

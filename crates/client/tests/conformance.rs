@@ -1,4 +1,4 @@
-//! The contract of every store, kept through a real server: over a Unix socket, over TCP, over TLS.
+//! The contract of every store, through a real server: over a Unix socket, over TCP, over TLS.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 mod rig;

@@ -1,5 +1,5 @@
-//! What a thread does that does its requests by itself, when a server behaves as none should: replies that are cut or are none,
-//! connections that are closed while nobody looks.
+//! Threads that send their own requests, against a faulty server: truncated or malformed replies, and
+//! connections that are closed while idle.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 use drystone_client::{Options, Presence, ServerStore};
 use drystone_store::{Store, StoreError};
 
-/// How the connections end on which a scripted server answers.
+/// How a scripted server treats its connections after a reply.
 #[derive(Clone, Copy, PartialEq)]
 enum After {
     /// They stay open.
     Open,
-    /// The server closes them, though it did not say so.
+    /// The server closes them without announcing it.
     Closed,
 }
 
-/// A server that answers one request after another with these bytes, and then hangs. The heads of requests, as they came.
+/// A server that answers each request with the next of these replies, and then hangs. Returns the received heads of
+/// requests.
 fn scripted(answers: Vec<(String, After)>) -> (ServerStore, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -60,12 +61,13 @@ fn head(stream: &mut TcpStream) -> Option<String> {
 fn range(first: u64, bytes: &str, there: u64, tag: &str) -> String {
     let last = first + bytes.len() as u64 - 1;
     format!(
-        "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\ncontent-range: bytes {first}-{last}/{there}\r\netag: \"{tag}\"\r\n\r\n{bytes}",
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\n\
+         content-range: bytes {first}-{last}/{there}\r\netag: \"{tag}\"\r\n\r\n{bytes}",
         bytes.len()
     )
 }
 
-/// The same, of which only so many bytes of the body come.
+/// The same reply, truncated to this many bytes of the body.
 fn cut(mut reply: String, missing: usize) -> String {
     reply.truncate(reply.len() - missing);
     reply
@@ -109,7 +111,7 @@ fn the_rest_of_a_reply_that_was_cut_is_asked_for_and_is_of_the_same_version() {
 }
 
 #[test]
-fn what_is_no_reply_is_an_error_by_the_deadline_and_never_data() {
+fn a_malformed_reply_is_an_error_by_the_deadline_and_never_data() {
     let begun = Instant::now();
     let answers = [
         "SSH-2.0-OpenSSH_9.9\r\n\r\n",
@@ -125,7 +127,7 @@ fn what_is_no_reply_is_an_error_by_the_deadline_and_never_data() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
-/// A server of the node ends when no process has a container open, and sees that by who is connected.
+/// A node's server sees from its connections whether a process has a container open. It ends when none has.
 #[test]
 fn the_last_container_that_is_closed_closes_the_connections_to_a_socket() {
     let dir = tempfile::tempdir().unwrap();
@@ -153,7 +155,7 @@ fn the_last_container_that_is_closed_closes_the_connections_to_a_socket() {
     drop(first);
     assert_eq!(store.len("a").unwrap(), 7);
     drop(second);
-    // The first connection has ended, else nobody would accept the second, which is not kept either.
+    // The server accepts one connection at a time, so the first has ended. The second one is not kept either.
     assert_eq!(store.len("a").unwrap(), 7);
     assert_eq!(server.join().unwrap(), [2, 1]);
     assert!(Presence::of("dry://localhost/run").is_none() && Presence::of("/run.dry").is_none());

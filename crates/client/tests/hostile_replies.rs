@@ -1,4 +1,4 @@
-//! Replies that are mutated from sound ones are read, or are errors.
+//! Replies that are mutated from valid ones are read or give errors.
 
 #[test]
 fn hostile_replies_do_no_harm() {
@@ -11,7 +11,8 @@ fn hostile_replies_do_no_harm() {
     };
     let sound: [&[u8]; 4] = [
         b"@HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
-        b"\x01HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: r\r\n\r\n",
+        b"\x01HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+          3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: r\r\n\r\n",
         b"\x02HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 206 Partial\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
         b"\x10HTTP/1.1 204 No Content\r\n\r\n",
     ];

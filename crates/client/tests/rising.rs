@@ -1,4 +1,5 @@
-//! Objects that go to a server in pieces: whole or not at all, whatever is lost on the way, and nothing is left of what was given up.
+//! Uploads in pieces: an object appears whole or not at all, whatever messages are lost, and abandoned uploads
+//! leave nothing.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 mod rig;
@@ -27,7 +28,7 @@ fn whole(count: usize) -> Vec<u8> {
     (0..count).flat_map(piece).collect()
 }
 
-/// An upload of so many pieces.
+/// An upload of this many pieces.
 fn rise(store: &ServerStore, key: &str, count: usize) -> Result<(), StoreError> {
     let is_there = || store.list("").unwrap().iter().any(|entry| entry.key == key);
     let was_there = is_there();
@@ -47,7 +48,7 @@ fn staged(folder: &Path) -> usize {
     names.filter(|name| name.to_str().unwrap().starts_with('~')).count()
 }
 
-/// A container whose folder `log` is there.
+/// A container whose folder `log` exists.
 fn container(rig: &Rig, server: &str, options: &[(&str, &str)]) -> ServerStore {
     let store = rig.store(&format!("{server}/scratch/a.dry"), options);
     store.put("log/x", &[b"x"], PutMode::Replace, false).unwrap();
@@ -103,7 +104,7 @@ fn an_upload_goes_on_where_it_was_after_the_server_came_back() {
     assert!(staged(&folder) == 0 && !store.exists("log/b.seg").unwrap());
 }
 
-/// Passes connections on to a server, and loses every third part of what it replies, with the connection.
+/// Forwards connections to a server, and drops every third part of its replies, with the connection.
 fn losing(port: u16) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (own, lost) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));

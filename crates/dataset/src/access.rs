@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn every_kind_is_read_and_shown_as_it_was_written() {
-        let text = "plane:z 30%, line:2 10%, box:64 10%, box:1x64 5%, cell 5%, series 10%, step 10%, all 10%, standard 10%";
+        let text = "plane:z 30%, line:2 10%, box:64 10%, box:1x64 5%, cell 5%, series 10%, step 10%, all 10%, \
+            standard 10%";
         let access = parse(text).unwrap();
         assert_eq!(access.to_string(), text);
         let reads: Vec<&Read> = access.reads.iter().map(|r| &r.read).collect();

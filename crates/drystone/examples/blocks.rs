@@ -1,4 +1,4 @@
-//! How near are writes and reads of the engine to raw files? Prints medians of alternated rounds.
+//! How close are the engine's writes and reads to raw files? Prints medians of alternated rounds.
 //!
 //! `cargo run --release -p drystone --example blocks [DIRECTORY] [MIB]`
 

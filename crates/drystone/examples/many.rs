@@ -1,4 +1,5 @@
-//! What do many small things cost: 2,000 steps of 10 variables, and 20,000 blocks of 16^3? Prints times, files and bytes.
+//! What do many small blocks cost? Runs 2,000 steps of 10 variables, and 20,000 blocks of 16^3. Prints times, files
+//! and bytes.
 //!
 //! `cargo run --release -p drystone --example many [DIRECTORY] [durable]`
 

@@ -1,8 +1,8 @@
-//! Bodies of the fuzz targets in `fuzz/`, which a test also runs with random bytes: containers from untrusted sources.
+//! Bodies of the fuzz targets in `fuzz/`: containers from untrusted sources. A test also runs them with random bytes.
 //!
 //! [`fuzz_open`] makes objects of the bytes. [`fuzz_hostile`] decodes a valid container, changes values in it as the
-//! bytes say, and encodes it again with correct checksums: so wrong numbers reach the engine, not only the decoders. In
-//! any case opening, reading, verifying, committing and recovering must end, with an error or without.
+//! bytes say, and encodes it again with correct checksums. So wrong numbers reach the engine, and not only the
+//! decoders. Opening, reading, verifying, committing and recovering must always end, with or without an error.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,23 +29,23 @@ use crate::{
     WriterOptions,
 };
 
-/// Cells that are read of any one variable or block: the caller bounds its own requests.
+/// Number of cells that are read of a variable or block. The fuzzer bounds its requests as a caller would.
 const CELLS: u64 = 1 << 16;
 const WRITER: u64 = 0x0123_4567_89ab_cdef;
 const UUID: [u8; 16] = *b"a stranger's one";
 
-/// What ranks of a program send each other, as a broken communicator might deliver it.
+/// Passes bytes to the ranks of a program, as a broken communicator might deliver them.
 pub fn fuzz_sent(data: &[u8]) {
     crate::collective::fuzz_sent(data);
 }
 
-/// Makes a plug-in's codec do whatever the bytes say.
+/// Runs a plug-in codec that does whatever the bytes say.
 #[doc(hidden)]
 pub fn fuzz_plugin(data: &[u8]) {
     crate::plugin::fuzz_plugin(data);
 }
 
-/// Objects named and filled by `data`, opened and used.
+/// Opens and uses objects that `data` names and fills.
 pub fn fuzz_open(data: &[u8]) {
     let store = MemoryStore::new();
     let put = |key: &str, bytes: &[u8]| _ = store.put(key, &[bytes], PutMode::Replace, false);
@@ -71,7 +71,7 @@ pub fn fuzz_open(data: &[u8]) {
     exercise(store);
 }
 
-/// A valid container with values changed as `data` says, opened and used.
+/// Opens and uses a valid container in which `data` has changed values.
 pub fn fuzz_hostile(data: &[u8]) {
     static SOUND: OnceLock<Parts> = OnceLock::new();
     let mut parts = SOUND.get_or_init(Parts::sound).clone();
@@ -99,7 +99,7 @@ fn identity() -> Identity {
     }
 }
 
-/// Everything a program may do with a container. The fuzzer bounds what a caller would bound.
+/// Does everything that a program may do with a container. The fuzzer bounds its requests as a caller would.
 fn exercise(store: MemoryStore) {
     let store = Arc::new(store);
     let Ok(c) = Container::open(store.clone(), Mode::Read) else { return };
@@ -148,8 +148,8 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
             cells.and_then(|n| usize::try_from(n).ok()?.checked_mul(item)).filter(|n| *n <= bytes.len());
         let Some(len) = len else { return Ok(None) };
         let whole = Selection::all(shape);
-        if reading.variable().dtype.is_blob() {
-            return reading.read_strings(&whole).map(|_| Some(()));
+        if reading.has_blobs() {
+            return reading.read_records(&whole).map(|_| Some(()));
         }
         reading.read(&whole, &Target::dense(&mut bytes[..len], shape, item)?).map(|_| Some(()))
     };
@@ -172,8 +172,8 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
         let corners = shape.iter().map(|_| 0).chain(shape.iter().map(|n| n - 1)).collect();
         let points = Listing::points(shape.len(), corners);
         let count = points.shape().iter().product::<u64>();
-        if reading.variable().dtype.is_blob() {
-            _ = reading.read_strings(&points);
+        if reading.has_blobs() {
+            _ = reading.read_records(&points);
         } else if count as usize * item <= bytes.len() {
             let len = count as usize * item;
             _ = reading.read(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
@@ -187,8 +187,8 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
             let shape = block.shape();
             let cells = shape.iter().try_fold(item as u64, |n, s| n.checked_mul(*s));
             let Some(len) = cells.filter(|n| *n <= bytes.len() as u64) else { continue };
-            if reading.variable().dtype.is_blob() {
-                _ = reading.read_strings(&block);
+            if reading.has_blobs() {
+                _ = reading.read_records(&block);
             } else {
                 let place = Target::dense(&mut bytes[..len as usize], shape, item)?;
                 _ = reading.read(&block, &place);
@@ -198,7 +198,7 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Decisions taken from bytes; zeros when they run out.
+/// Decisions taken from bytes. When they run out, zeros follow.
 struct Dice<'a> {
     data: &'a [u8],
 }
@@ -218,7 +218,7 @@ impl Dice<'_> {
         self.below(n) == n - 1
     }
 
-    /// Numbers at which arithmetic goes wrong, and small ones.
+    /// Numbers at which arithmetic goes wrong, and small numbers.
     fn number(&mut self) -> u64 {
         const EDGES: [u64; 18] = [
             0,
@@ -262,7 +262,7 @@ impl Dice<'_> {
     }
 }
 
-/// A container as values: one writer's log, whose first groups are committed.
+/// A container as values: the log of one writer, whose first groups are committed.
 #[derive(Clone)]
 struct Parts {
     identity: Identity,
@@ -287,6 +287,13 @@ fn variables() -> Vec<SchemaOp> {
     let pair = DType::Record(Record {
         itemsize: 12,
         members: vec![member("a", Scalar::I32, 0), member("b", Scalar::F64, 4)],
+    });
+    let named = DType::Record(Record {
+        itemsize: 20,
+        members: vec![
+            Member { dtype: DType::String, ..member("name", Scalar::I8, 0) },
+            member("a", Scalar::I32, 16),
+        ],
     });
     let new = |path: &str, dtype: &DType, shape: &[u64], set: &dyn Fn(&mut NewVariable)| {
         let mut new = NewVariable {
@@ -317,11 +324,12 @@ fn variables() -> Vec<SchemaOp> {
         new("large", &f4, &[9000], &|_| {}),
         new("levels", &f4, &[9000], &|v| v.transform = "aplod".into()),
         new("index", &f4, &[9000], &|v| v.transform = "alacrity".into()),
+        new("named", &named, &[3], &|_| {}),
     ]
 }
 
 impl Parts {
-    /// Written by the engine itself, then decoded.
+    /// A container that the engine wrote, decoded.
     fn sound() -> Parts {
         Self::made().unwrap_or_else(|e| panic!("the sample cannot be made: {e}"))
     }
@@ -338,7 +346,8 @@ impl Parts {
             w.put("raw", &f4, &Memory::dense(&data[..64], &[4, 4], 4)?, None, None)?;
             w.put("raw", &f4, &Memory::dense(&data[64..80], &[2, 2], 4)?, Some(&[1, 2]), None)?;
             w.put("coded", &f4, &Memory::dense(&data[..144], &[6, 6], 4)?, None, None)?;
-            w.put_strings("text", &[3], &[b"one", b"", b"three"], None)?;
+            w.put_strings("text", &[3], &[b"one", b"", b"three"], None, None)?;
+            w.put_strings("named", &[3], &[b"three", b"", b"words"], None, Some("name"))?;
             let pair = &c.variable("pair")?.dtype;
             w.put("pair", pair, &Memory::dense(&data[..60], &[5], 12)?, None, None)?;
             w.put("local", &f4, &Memory::dense(&data[..8], &[2], 4)?, None, None)?;
@@ -383,7 +392,7 @@ impl Parts {
             steps: (*snapshot.steps).clone(),
             source,
         };
-        // The last group is uncommitted again.
+        // The last group is made uncommitted again.
         let last = parts.groups.len() as u64 - 1;
         parts.source.groups = last;
         parts.source.state = drystone_format::source::SourceState::Open;
@@ -488,7 +497,7 @@ impl Parts {
         }
     }
 
-    /// Corrects checksums for what the entries now point at, so that the bytes are used.
+    /// Corrects the checksums of the bytes to which the entries now point, so that these bytes are used.
     fn mend_checks(&mut self) {
         let segment = &mut self.segment;
         let committed = self.entries.iter_mut();
@@ -514,7 +523,7 @@ impl Parts {
         }
     }
 
-    /// The objects; `None` if these values cannot be encoded.
+    /// Encodes the objects. `None` if these values cannot be encoded.
     fn assemble(mut self, dice: &mut Dice<'_>) -> Option<MemoryStore> {
         let store = MemoryStore::new();
         let put = |key: &str, bytes: &[u8]| store.put(key, &[bytes], PutMode::Replace, false).ok();
@@ -560,7 +569,7 @@ impl Parts {
     }
 }
 
-/// Sometimes changes one byte of a payload whose checksum is made afterwards.
+/// Sometimes changes one byte of a payload before its checksum is made.
 fn spoil(payload: &mut [u8], dice: &mut Dice<'_>) {
     if dice.one_in(12) {
         let (at, mask) = (dice.below(payload.len()), dice.byte());
@@ -580,7 +589,7 @@ fn change_entry(entry: &mut Entry, dice: &mut Dice<'_>) {
         6 => dice.nudge(&mut entry.count[d]),
         7 => dice.nudge(&mut entry.cut[d]),
         8 => {
-            // A larger grid, stated consistently.
+            // Makes the grid larger, consistently.
             (entry.count[d], entry.cut[d]) = (dice.number(), dice.number());
             entry.subchunks = entry.grid_len().unwrap_or(1);
         }

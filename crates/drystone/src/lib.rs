@@ -1,7 +1,7 @@
-//! The engine: containers, writers, the read executor, commits. It does what plans say.
+//! The engine: containers, writers, the read executor, commits. It executes plans.
 //!
 //! ```text
-//! maintain                     looking into a container, verifying it, recovering it, collecting garbage
+//! maintain                     describes, verifies, recovers containers; collects garbage
 //! fragment  collective  publish    declared memory layouts; ranks together; replicas in other formats
 //! query     which cells satisfy a condition: zones -> tiles -> values -> hits
 //! write     put: cut, encode, append to the log          read   index -> plan -> fetch, verify, decode, scatter
@@ -73,7 +73,7 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,
 };
 pub use read::{
-    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Selected,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Records, Selected,
     StoredStatistics, Wanted, WarmReport, Written, narrowed_bound,
 };
 pub use schema::derived::Definition;

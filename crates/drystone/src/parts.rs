@@ -1,11 +1,11 @@
-//! Items of lower crates that appear in the engine's own signatures, under the crate's name.
+//! Items of lower crates that appear in the engine's own signatures, grouped by the crate's name.
 //!
-//! A face names nothing else of those crates through the engine, so the rest can change. `tools/public_items.py` lists
-//! what is public; an item is added here when a face needs it.
+//! A face uses no other items of those crates through the engine, so the rest can change. `tools/public_items.py`
+//! lists the public items; an item is added here when a face needs it.
 
 /// Element types, attributes and schemas.
 pub mod format {
-    pub use drystone_format::MAX_NDIM;
+    pub use drystone_format::{MAX_NDIM, crc32c};
 
     /// Element types.
     pub mod dtype {
@@ -17,7 +17,7 @@ pub mod format {
         }
     }
 
-    /// What integers stand for.
+    /// The meaning of integers.
     pub mod meaning {
         pub use drystone_format::meaning::{Meaning, Scale, Unit};
     }
@@ -40,12 +40,12 @@ pub mod member {
 
 /// Selections and plans.
 pub mod plan {
-    /// Cells that are not a strided box.
+    /// Listings of cells that do not form a strided box.
     pub mod listing {
         pub use drystone_plan::listing::{Leg, Listing};
     }
 
-    /// Cells that are a strided box, and NumPy's rules for them.
+    /// Strided boxes of cells, and NumPy's rules for them.
     pub mod selection {
         pub use drystone_plan::selection::{Axis, Index, IndexError, Selection, index};
     }
@@ -60,7 +60,7 @@ pub mod plan {
         pub use drystone_plan::coalesce::Fetch;
     }
 
-    /// Numbers of things in texts.
+    /// Texts that count things.
     pub mod counted {
         pub use drystone_plan::counted::counted;
     }
@@ -81,7 +81,7 @@ pub mod plan {
     }
 }
 
-/// The trait of stores. Transports are in crates of their own.
+/// The trait of stores. Transports are in separate crates.
 pub mod store {
     pub use drystone_store::Store;
 }

@@ -1,4 +1,4 @@
-//! Schema operations: pure functions on a schema, so that a commit can replay them on a newer one.
+//! Schema operations: pure functions on a schema, so that a commit can replay them on a newer schema.
 
 use crate::layout;
 use crate::schema::declared::parsed;
@@ -21,36 +21,36 @@ use crate::base::random;
 use crate::schema::near_miss::no_such;
 use crate::{Error, Result};
 
-/// The arguments of `create_variable`.
+/// Definition of a new variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVariable {
     /// Element type.
     pub dtype: DType,
-    /// Extent per dimension, without the step axis; `None` grows as blocks are put.
+    /// Extent per dimension, without the step axis. `None` grows as blocks are put.
     pub shape: Vec<Option<u64>>,
-    /// Dimension names, or empty.
+    /// Names of the dimensions, or empty.
     pub dims: Vec<String>,
-    /// One value per output time, or one value.
+    /// Whether there is one value per output time, rather than one in all.
     pub steps: bool,
-    /// One value, or one array of any shape, per writer (and step).
+    /// Whether there is one value, or one array of any shape, per writer (and step).
     pub local: bool,
-    /// Codec chain as text; empty is none.
+    /// The codec chain as text; empty for none.
     pub transform: String,
     /// Subchunk shape into which blocks are cut.
     pub chunks: Option<Vec<u64>>,
-    /// Bytes of one element; `None` is zeros.
+    /// The bytes of the fill value of one element; `None` for zeros.
     pub fill: Option<Vec<u8>>,
     /// Attributes.
     pub attrs: Attrs,
     /// The expected mix of reads (docs/reference/language.md); empty if unknown.
     pub access: String,
-    /// What the integers stand for; `None`: only themselves.
+    /// The meaning of the integers. `None` if they are plain numbers.
     pub meaning: Option<Meaning>,
 }
 
 impl NewVariable {
-    /// The variable that this creates, with an id and a uid from the caller, for a put of values before the commit that
-    /// creates it ([`crate::Writer::put_to`]).
+    /// The variable that this creates, with an id and a uid from the caller. It permits putting values before the
+    /// commit that creates the variable ([`crate::Writer::put_to`]).
     pub fn declared(&self, path: &str, id: u32, uid: u64) -> Result<Variable> {
         let asked = validate(path, self)?;
         Ok(Variable {
@@ -74,7 +74,7 @@ impl NewVariable {
         })
     }
 
-    /// The value of cells that were never written: as given, else no time if the elements are times, else zeros.
+    /// The value of unwritten cells: as given, else "no time" if the elements are times, else zeros.
     fn fill_bytes(&self) -> Option<Vec<u8>> {
         if self.fill.is_some() {
             return self.fill.clone();
@@ -85,7 +85,7 @@ impl NewVariable {
         Some(fill)
     }
 
-    /// What `access` says, by its axes.
+    /// The expected reads that `access` states, by axes.
     fn expected(&self) -> std::result::Result<Option<Access>, Diagnostic> {
         access(&self.access, &self.dims, self.shape.len(), self.steps)
     }
@@ -111,7 +111,7 @@ fn no_times(dtype: &DType, meaning: &Meaning, element: &mut [u8]) {
     }
 }
 
-/// The mix of reads that a variable declares, if any.
+/// The mix of reads that a variable declares, if it declares one.
 pub(crate) fn expected_reads(variable: &Variable) -> std::result::Result<Option<Access>, Diagnostic> {
     access(&variable.access, &variable.dims, variable.shape.len(), variable.steps)
 }
@@ -130,9 +130,9 @@ fn access(
 /// One change of the schema.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SchemaOp {
-    /// Creates a variable (and the groups above it); an identical one that exists is no change.
+    /// Creates a variable and the groups above it. If an identical one exists, nothing changes.
     CreateVariable(String, Box<NewVariable>),
-    /// Creates a group (and those above); attributes are merged in.
+    /// Creates a group and the groups above it. The attributes are merged into existing ones.
     CreateGroup(String, Attrs),
     /// Sets attributes of the variable or group at a path; `None` removes one, which must exist.
     SetAttrs(String, BTreeMap<String, Option<Value>>),
@@ -142,16 +142,16 @@ pub enum SchemaOp {
     Rename(String, String),
     /// Removes a name; for a group, everything below as well.
     Delete(String),
-    /// Makes a path an alias of another.
+    /// Makes a path an alias of another path.
     Link(String, String),
-    /// Stores a declared text; an identical one is no change. Its variables are created by operations of their own.
+    /// Stores a declared text. If an identical one exists, nothing changes. Separate operations create its variables.
     Declare(Declaration),
-    /// Creates a variable that is computed from others; an identical definition is no change.
+    /// Creates a variable that is computed from others. If its definition exists, nothing changes.
     Derive(String, Box<Definition>),
 }
 
 impl SchemaOp {
-    /// Applies the operation; `version` is the commit that will contain it. `false` if nothing changed.
+    /// Applies the operation. `version` is the commit that will contain it. Returns `false` if nothing changed.
     pub fn apply(&self, schema: &mut Schema, version: u64) -> Result<bool> {
         let changed = self.apply_alone(schema, version)?;
         if let (true, SchemaOp::Resize(..)) = (changed, self) {
@@ -190,7 +190,7 @@ fn make_parents(schema: &mut Schema, path: &str) -> Result<bool> {
     let mut changed = false;
     for parent in parents(path) {
         if schema.names.contains_key(parent) {
-            return Err(Error::conflict(format!("\"{path}\" cannot be made: \"{parent}\" is no group")));
+            return Err(Error::conflict(format!("\"{path}\" cannot be made: \"{parent}\" is not a group")));
         }
         if !schema.groups.contains_key(parent) {
             schema.groups.insert(parent.to_string(), Attrs::new());
@@ -204,6 +204,13 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     let bad = |why: String| Error::invalid(format!("variable \"{path}\": {why}"));
     check_attrs(path, new.attrs.keys())?;
     new.dtype.validate().map_err(|why| bad(format!("dtype {}: {why}", new.dtype)))?;
+    if !is_packed(&new.dtype) {
+        return Err(bad(format!(
+            "dtype {}: a record with members of any length has its members one behind the other, without padding; \
+             each text or list has 16 bytes",
+            new.dtype
+        )));
+    }
     if let Some(meaning) = &new.meaning {
         meaning.validate(&new.dtype).map_err(&bad)?;
     }
@@ -213,8 +220,7 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     }
     if new.local && ndim > 0 {
         return Err(bad(
-            "a local variable has no global shape: each writer's block brings its own; leave shape out"
-                .into(),
+            "a local variable has no global shape: each writer's block has its own; leave shape out".into(),
         ));
     }
     let mut cells: u64 = new.dtype.item_size().max(1) as u64;
@@ -257,7 +263,15 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
                 new.dtype
             )));
         }
-        _ => {}
+        Some(fill) => {
+            if let Some(leaf) = new.dtype.leaves().iter().find(|leaf| leaf.fills_with_blob(fill)) {
+                return Err(bad(format!(
+                    "member \"{}\" is {}, which has no fill value; an empty one is read",
+                    leaf.path, leaf.dtype
+                )));
+            }
+        }
+        None => {}
     }
     if new.access.len() > MAX_ACCESS {
         return Err(bad(format!("access has {} bytes; at most {MAX_ACCESS} are possible", new.access.len())));
@@ -269,6 +283,24 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
         chain.check_takes(&logical(&leaf, &[0])).map_err(|e| bad(format!("transform: {e}")))?;
     }
     Ok(chain)
+}
+
+/// Whether records with members of any length, which have no layout in a caller's memory, are without padding: then the
+/// same members are the same type, whichever program declares them.
+fn is_packed(dtype: &DType) -> bool {
+    let DType::Record(record) = dtype else { return true };
+    if !dtype.has_blobs() {
+        return true;
+    }
+    let mut end = 0;
+    for member in &record.members {
+        let repeat: u64 = member.shape.iter().product();
+        if u64::from(member.offset) != end || !is_packed(&member.dtype) {
+            return false;
+        }
+        end += repeat * u64::from(member.dtype.item_size());
+    }
+    u64::from(record.itemsize) == end
 }
 
 fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: u64) -> Result<bool> {
@@ -289,7 +321,7 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
         };
     }
     if schema.groups.contains_key(path) || schema.names.contains_key(path) {
-        return Err(Error::conflict(format!("\"{path}\" exists and is no variable; choose another name")));
+        return Err(Error::conflict(format!("\"{path}\" exists and is not a variable; choose another name")));
     }
     make_parents(schema, path)?;
     variable.id = schema.next_id;
@@ -310,7 +342,7 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
                 "variable \"{path}\" exists and holds values; choose another name"
             )));
         };
-        // Created anew it would be younger than what is derived from it.
+        // If it were created again, it would be younger than the variables derived from it.
         let same = define(schema, path, new, id, 0)?.derived.is_some_and(|again| again == *derived);
         if same && new.attrs.iter().all(|(key, value)| old.attrs.get(key) == Some(value)) {
             return Ok(false);
@@ -322,7 +354,7 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
         )));
     }
     if schema.groups.contains_key(path) || schema.names.contains_key(path) {
-        return Err(Error::conflict(format!("\"{path}\" exists and is no variable; choose another name")));
+        return Err(Error::conflict(format!("\"{path}\" exists and is not a variable; choose another name")));
     }
     let variable = Variable { created: version, ..define(schema, path, new, id, random::id64())? };
     make_parents(schema, path)?;
@@ -332,7 +364,7 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
     Ok(true)
 }
 
-/// How an existing variable differs from a requested one.
+/// The way in which an existing variable differs from a requested one.
 fn difference(old: &Variable, new: &Variable) -> Option<String> {
     let same_shape = old.growable == new.growable
         && old.shape.iter().zip(&new.shape).zip(&old.growable).all(|((o, n), grows)| *grows || o == n);
@@ -380,8 +412,8 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     Some(format!("attribute \"{}\"", changed.0))
 }
 
-/// Checks names of attributes that are set. Older commits could store an empty name, or one with a NUL; such attributes
-/// stay until they are removed.
+/// Checks the names of attributes to be set. Older commits could store an empty name, or one with a NUL; such
+/// attributes stay until they are removed.
 fn check_attrs<'a>(path: &str, mut names: impl Iterator<Item = &'a String>) -> Result<()> {
     let Some(name) = names.find(|name| name.is_empty() || name.contains('\0')) else { return Ok(()) };
     let owner = if path.is_empty() { "the container".into() } else { format!("\"{path}\"") };
@@ -403,7 +435,7 @@ fn create_group(schema: &mut Schema, path: &str, attrs: &Attrs) -> Result<bool> 
     let path = checked(path, "group")?;
     check_attrs(path, attrs.keys())?;
     if schema.names.contains_key(path) {
-        return Err(Error::conflict(format!("\"{path}\" exists and is no group; choose another name")));
+        return Err(Error::conflict(format!("\"{path}\" exists and is not a group; choose another name")));
     }
     let mut changed = make_parents(schema, path)?;
     let mut fresh = false;
@@ -420,14 +452,14 @@ fn create_group(schema: &mut Schema, path: &str, attrs: &Attrs) -> Result<bool> 
 
 fn attrs_of<'a>(schema: &'a mut Schema, path: &str) -> Result<&'a mut Attrs> {
     if schema.groups.contains_key(path) {
-        return schema.groups.get_mut(path).ok_or_else(|| Error::not_found("the group is gone"));
+        return schema.groups.get_mut(path).ok_or_else(|| Error::not_found("the group no longer exists"));
     }
     let id = schema.resolve(path).map(|v| v.id).ok_or_else(|| no_such(schema, path))?;
     schema
         .variables
         .get_mut(&id)
         .map(|v| &mut v.attrs)
-        .ok_or_else(|| Error::not_found("the variable is gone"))
+        .ok_or_else(|| Error::not_found("the variable no longer exists"))
 }
 
 fn set_attrs(schema: &mut Schema, path: &str, changes: &BTreeMap<String, Option<Value>>) -> Result<bool> {
@@ -447,7 +479,7 @@ fn set_attrs(schema: &mut Schema, path: &str, changes: &BTreeMap<String, Option<
 fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Result<bool> {
     let id = schema.resolve(path).map(|v| v.id).ok_or_else(|| no_such(schema, path))?;
     let Some(variable) = schema.variables.get_mut(&id) else {
-        return Err(Error::not_found("the variable is gone"));
+        return Err(Error::not_found("the variable no longer exists"));
     };
     if variable.local {
         return Err(Error::invalid(format!("\"{path}\" is a local variable: it has no shape to set")));
@@ -455,7 +487,7 @@ fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Resul
     if let Some(derived) = &variable.derived {
         let inputs: Vec<&str> = derived.inputs.iter().map(|input| input.name.as_str()).collect();
         return Err(Error::invalid(format!(
-            "\"{path}\" is derived and has the shape of what it is derived from; resize {}",
+            "\"{path}\" is derived and has the shape of its inputs; resize {}",
             inputs.join(", ")
         )));
     }
@@ -551,7 +583,7 @@ fn link(schema: &mut Schema, path: &str, target: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Stores the text in the schema. `false` if it is there already.
+/// Stores the text in the schema. Returns `false` if it is there already.
 fn keep(schema: &mut Schema, new: &Declaration) -> Result<bool> {
     if schema.declarations.contains(new) {
         return Ok(false);

@@ -1,7 +1,8 @@
-//! What a writer holds in memory of large blocks on their way to a far store.
+//! The memory that a writer needs for large blocks on their way to a far store.
 //!
-//! Symptom: a block of 1 GiB took another GiB before it was put. Cause: a part of a log without append was filled in memory, whatever the
-//! length of the block. It goes up in pieces now; the bytes that are held at most, the caller's aside, are counted.
+//! Symptom: a block of 1 GiB took another GiB before it was put. Cause: on a store without append, a part of a log
+//! was filled in memory, whatever the length of the block. It is now uploaded in pieces. The test counts the most
+//! bytes held, besides the caller's.
 #![allow(
     clippy::unwrap_used,
     unsafe_code,
@@ -24,7 +25,7 @@ use drystone_store::{
 use common::{create, dense, f4};
 use counting_allocator::{HELD, MOST};
 
-/// A far store that answers for pieces after a while and forgets them.
+/// A far store that confirms pieces after a while and drops them.
 #[derive(Debug)]
 struct Forgetful {
     store: DelayStore<NoAppendStore<MemoryStore>>,
@@ -108,8 +109,8 @@ fn a_large_block_takes_no_more_than_32_mib_beside_the_callers() {
     }
 }
 
-/// Every second column.
+/// The source of every second column.
 fn strided(wide: &[u8]) -> Source<'_> {
-    // SAFETY: 4096 rows of 4096 pairs of floats are in there.
+    // SAFETY: the slice holds 4096 rows of 4096 pairs of floats.
     unsafe { Source::new(wide.as_ptr(), &[EDGE, EDGE], &[8 * EDGE as i64, 8], 4) }.unwrap()
 }

@@ -1,5 +1,5 @@
-//! Can a container that a stranger made, with right checksums and wrong numbers, make anything panic, hang, or take memory
-//! without bound?
+//! Can a container made by a stranger, with right checksums and wrong numbers, make the engine panic, hang, or
+//! allocate memory without bound?
 //!
 //! The bodies of the fuzz targets run with random bytes for a bounded time; `DRYSTONE_LONG=1` for a minute.
 
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use drystone::fuzzing::{fuzz_hostile, fuzz_open};
 
-/// What opening, reading and verifying may take at once: the engine's buffers, its caches, and the caller's.
+/// The memory that opening, reading and verifying may need at once: the engine's buffers, its caches, and the
+/// caller's.
 const MEMORY: usize = 192 << 20;
 
 struct Counting;
@@ -32,7 +33,7 @@ fn count(size: usize) {
     }
 }
 
-// SAFETY: every request is passed on to the system's allocator as it came.
+// SAFETY: every request is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -59,7 +60,7 @@ static COUNTING: Counting = Counting;
 static PANICKED: Mutex<Option<String>> = Mutex::new(None);
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the program when one case goes on and on.
+/// Ends the program if one case does not end.
 fn watch() {
     let (mut last, mut since) = (0, Instant::now());
     loop {
@@ -102,7 +103,7 @@ fn nothing_a_stranger_writes_panics_hangs_or_takes_memory_without_bound() {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     drop(std::thread::spawn(watch));
     if seed.is_none() {
-        // Each place once, with the first seed that leads there.
+        // Each place is reported once, with the first seed that leads there.
         std::panic::set_hook(Box::new(|info| {
             *PANICKED.lock().unwrap() = Some(info.to_string());
         }));

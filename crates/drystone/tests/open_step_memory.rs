@@ -1,4 +1,4 @@
-//! What a writer keeps in memory of the blocks that it was given and has not committed.
+//! The memory that a writer needs for blocks that were put and are not committed.
 #![allow(
     clippy::unwrap_used,
     unsafe_code,
@@ -18,12 +18,13 @@ use drystone_store::{LocalStore, MemoryStore, Store};
 use common::{create, dense};
 use counting_allocator::{HELD, MOST};
 
-/// What tests of this file hold is counted together.
+/// Tests of this file must not run at the same time, since held bytes are counted for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Symptom: 10^6 blocks of one value, put without a step, took 0.5 to 0.9 KB of memory each until the writer was closed. Cause: each
-/// was kept as an index entry with room for eight dimensions and an encoding of its own. They are kept as the blocks of the frame that they will be
-/// written in; here the bytes that are held after 200,000 puts, and the most there were, are counted.
+/// Symptom: 10^6 blocks of one value, put without a step, took 0.5 to 0.9 KB of memory each until the writer was
+/// closed. Cause: each was kept as an index entry with space for eight dimensions and its own encoding. They are now
+/// kept in the encoding of the frame in which they will be written. The test counts the bytes held after 200,000
+/// puts, and the most bytes held.
 #[test]
 fn a_block_that_waits_for_its_commit_takes_less_than_160_bytes() {
     const N: u64 = 200_000;
@@ -58,9 +59,10 @@ fn a_block_that_waits_for_its_commit_takes_less_than_160_bytes() {
     }
 }
 
-/// Symptom: the commit of 10^6 tiny blocks took 1 KB of memory for each. Cause: the entries that it adopts were values three times over: as
-/// read from the log, as adopted, and sorted for the index. They are kept as encoded blocks; here the most bytes that a commit holds
-/// beyond those before it are counted, with the index pages that it writes among them.
+/// Symptom: the commit of 10^6 tiny blocks took 1 KB of memory for each. Cause: the adopted entries existed three
+/// times as values: as read from the log, as adopted, and sorted for the index. They are now kept as encoded blocks.
+/// The test counts the most bytes that a commit holds beyond those held before, including the index pages that it
+/// writes.
 #[test]
 fn a_commit_takes_less_than_100_bytes_for_an_entry() {
     const N: u64 = 200_000;
@@ -77,7 +79,7 @@ fn a_commit_takes_less_than_100_bytes_for_an_entry() {
             w.begin_step(None, false).unwrap();
         }
         for i in 0..N {
-            // Each entry far from the one before: nothing is in order.
+            // Each entry is far from the previous one: nothing is in order.
             let at = if turned { i * 7919 % N } else { i };
             w.put("t", &f8, &dense(&(at as f64).to_le_bytes(), &[1], 8), Some(&[at]), None).unwrap();
         }

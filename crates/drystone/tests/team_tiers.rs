@@ -16,7 +16,7 @@ use ranks::program;
 
 const CELLS: u64 = 60_000;
 
-/// The same ranks, each on a node of its own.
+/// The same ranks, each on its own node.
 struct Nodes(Arc<dyn Communicator>);
 
 impl Communicator for Nodes {
@@ -43,7 +43,8 @@ impl Communicator for Nodes {
     }
 }
 
-/// Two steps of ranks with a tier each, the second at a level; what is at home of them, and the folders of the tiers.
+/// Two steps of ranks with a tier each, the second step at a level. Returns the number of their parts at home, and
+/// the folders of the tiers.
 fn run(folder: &std::path::Path, ranks: usize, writers: u32, scheme: Scheme, level: Level) {
     let home = folder.join("run.dry");
     let options = CreateOptions { tiers: true, redundancy: scheme, ..CreateOptions::default() };
@@ -75,7 +76,7 @@ fn run(folder: &std::path::Path, ranks: usize, writers: u32, scheme: Scheme, lev
     });
 }
 
-/// The environment is of the whole process, so one test does all.
+/// The environment belongs to the whole process, so one test does everything.
 #[test]
 fn ranks_keep_parity_of_each_other_and_lost_nodes_come_back() {
     // SAFETY: this binary has one test, and no other thread yet.
@@ -86,7 +87,7 @@ fn ranks_keep_parity_of_each_other_and_lost_nodes_come_back() {
         let folder = tempfile::tempdir().unwrap();
         run(folder.path(), ranks, writers, Scheme::parse(scheme).unwrap(), Level::Partner);
         let home = folder.path().join("run.dry");
-        // One that wrote, as every first rank does.
+        // Ranks that wrote, as every first rank does.
         for rank in 0..lost {
             std::fs::remove_dir_all(folder.path().join(format!("near{rank}"))).unwrap();
         }

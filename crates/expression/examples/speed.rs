@@ -1,6 +1,6 @@
-//! Is the evaluator as fast as memory allows where everything is in the second cache?
+//! Does the evaluator run at memory speed when its data fits in the L2 cache?
 //!
-//! The bar: at least 0.8 of copying what it reads and writes, one thread, tiles of 64 Ki cells.
+//! The bar: at least 0.8 of the speed of copying the bytes read and written; one thread, tiles of 64 Ki cells.
 //! `cargo run --release -p drystone-expression --example speed`
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Makes trees, from the leaves: equal nodes are one, limits hold at every step.
+//! Builds trees from the leaves up. Equal nodes are stored once; limits are checked at every step.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ fn too_large() -> Error {
     Error::new(Kind::Limit, found).help("split it, or store a part of it as a derived variable")
 }
 
-/// Makes trees, from the leaves. Ids are those of the same builder.
+/// Builds trees from the leaves up. Ids are valid only in the builder that returned them.
 #[derive(Debug, Default)]
 pub struct Builder {
     nodes: Vec<Node>,
@@ -23,11 +23,11 @@ pub struct Builder {
     known: HashMap<Node, NodeId>,
     known_names: HashMap<Name, u16>,
     known_texts: HashMap<String, u16>,
-    /// The dimensions that `grad`, `div`, `curl` and `laplacian` take where the text names none; empty names stand for numbers of axes.
+    /// Default dimensions of `grad`, `div`, `curl` and `laplacian`. An empty name stands for the number of its axis.
     pub(crate) dims: Option<Vec<String>>,
 }
 
-/// Weight and depth of a node with all below it.
+/// Weight and depth of a node, with everything below it.
 #[derive(Debug, Clone, Copy)]
 struct Measure {
     weight: u32,
@@ -35,12 +35,12 @@ struct Measure {
 }
 
 impl Builder {
-    /// Nothing yet.
+    /// An empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, for variables of these dimensions: those that operators on fields take where the text names none.
+    /// Sets the default dimensions of operators on fields: those of the variables in the expression.
     pub fn along(mut self, dims: Vec<String>) -> Self {
         self.dims = Some(dims);
         self
@@ -71,7 +71,7 @@ impl Builder {
         Ok(id)
     }
 
-    /// Remembers where in the text a node stands, unless it stands at an earlier place too.
+    /// Records the position of a node in the text; the earliest position is kept.
     pub(crate) fn place(&mut self, id: NodeId, at: Range<usize>) {
         self.places.resize(self.nodes.len(), None);
         if let Some(place) = self.places.get_mut(id.index()) {
@@ -83,7 +83,7 @@ impl Builder {
         self.places.get(id.index()).cloned().flatten()
     }
 
-    /// Components of a vector, or dimensions; anything else is a list of itself.
+    /// The items of a list (components or dimensions); any other node is a list of itself.
     pub(crate) fn listed(&self, id: NodeId) -> Vec<NodeId> {
         listed(&self.nodes, id)
     }
@@ -134,7 +134,7 @@ impl Builder {
         self.add(Node::Float(value.to_bits()), 1)
     }
 
-    /// A text, which is compared with a name.
+    /// A text that is compared with a name.
     pub fn text(&mut self, text: &str) -> Result<NodeId, Error> {
         let index = match self.known_texts.get(text) {
             Some(&index) => index,
@@ -149,7 +149,7 @@ impl Builder {
         self.add(Node::Text(index), 1 + text.len() as u32 / 16)
     }
 
-    /// One value of all cells of a variable.
+    /// A reduction over all cells of a variable.
     pub(crate) fn reduce(&mut self, reduction: Reduction, a: NodeId) -> Result<NodeId, Error> {
         self.add(Node::Reduce(reduction, a), 1)
     }
@@ -174,12 +174,12 @@ impl Builder {
         self.add(Node::Binary(op, a, b), 1)
     }
 
-    /// The second where the first holds, else the third.
+    /// The second operand where the first holds, else the third.
     pub fn choose(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<NodeId, Error> {
         self.add(Node::Where(condition, a, b), 1)
     }
 
-    /// All of another tree; its root's new place.
+    /// Copies another tree into this one; returns the id of its root.
     pub fn import(&mut self, tree: &Tree) -> Result<NodeId, Error> {
         let mut new: Vec<NodeId> = Vec::with_capacity(tree.nodes.len());
         for node in &tree.nodes {
@@ -193,7 +193,7 @@ impl Builder {
         Ok(new[tree.root().index()])
     }
 
-    /// The tree below `root`. What does not belong to it is left out.
+    /// The tree below `root`. Nodes that do not belong to it are left out.
     pub fn finish(&self, root: NodeId) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), names: Vec::new(), texts: Vec::new(), places: Vec::new() };
         let mut new: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
@@ -230,8 +230,8 @@ impl Builder {
 }
 
 impl Tree {
-    /// The terms that all must hold, in the order of the text: what `&` joins at the root. A cell is a hit of a condition just where it is
-    /// a hit of every term, unknown values included. An expression that is no `&` is its own only term.
+    /// The terms that `&` joins at the root, in the order of the text. A cell satisfies a condition exactly where it
+    /// satisfies every term, unknown values included. An expression without `&` at its root is its own only term.
     pub fn conjuncts(&self) -> Vec<Tree> {
         let mut builder = Builder::new();
         let Ok(root) = builder.import(self) else { return vec![self.clone()] };

@@ -1,6 +1,7 @@
-//! Types of a tree: what each name is, which type operands meet in, which conversions that takes.
+//! Types a tree: the type of each name, the common type of operands, and the conversions that requires.
 //!
-//! Rules are those of docs/decisions/102-expressions.md. A conversion that could lose a value is an error that names the cast.
+//! docs/decisions/102-expressions.md gives the rules. A conversion that could lose a value is an error that
+//! names the cast.
 
 use std::collections::HashMap;
 
@@ -12,18 +13,18 @@ use crate::tree::{Binary, Node, NodeId, Tree, Unary};
 use crate::types::Type;
 use drystone_suggest::did_you_mean;
 
-/// What a name is, in the words of the container.
+/// The meaning of a name, as the container answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Values of a type.
     Type(Type),
-    /// Something that no expression takes; the reason completes "`name` ...": "holds texts".
+    /// A thing that no expression accepts. The reason completes "`name` ...", as in "holds texts".
     Unfit(String),
-    /// Nothing; these names exist.
+    /// Nothing has this name; these names exist.
     Unknown(Vec<String>),
 }
 
-/// What a node has become: a constant that has met no type yet, or a step.
+/// A typed node: a step, or a constant that has not met a type yet.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     Weak(Scalar),
@@ -31,7 +32,7 @@ enum Value {
 }
 
 impl Tree {
-    /// Gives every part its type. `resolve` is asked once per distinct variable and member.
+    /// Types every node. `resolve` is called once per distinct variable and member.
     pub fn check(&self, mut resolve: impl FnMut(&Name) -> Answer) -> Result<Program, Error> {
         let mut checker = Checker {
             tree: self,
@@ -63,7 +64,7 @@ struct Checker<'t> {
 }
 
 impl Checker<'_> {
-    /// An error with its place in the text, and in the message where there is no text.
+    /// Adds the position in the text to an error, or the node's text to the message if there was no text.
     fn located(&self, error: Error, id: NodeId) -> Error {
         let found = format!("`{}`: {}", self.tree.excerpt(id), error.found);
         let error = Error { found, ..error };
@@ -89,7 +90,7 @@ impl Checker<'_> {
             }
             Node::List(..) => {
                 let help = "take a component(v, 0), or its norm(v)";
-                Err(type_error("a vector is no number").help(help))
+                Err(type_error("a vector is not a number").help(help))
             }
             Node::Unary(op, a) => self.unary(op, self.values[a.index()]),
             Node::Binary(op, a, b) => self.binary(op, self.values[a.index()], self.values[b.index()]),
@@ -130,7 +131,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of a value as messages say it.
+    /// The type of a value, for messages.
     fn type_name(&self, value: Value) -> String {
         match value {
             Value::Weak(constant) => format!("the constant {constant}"),
@@ -138,7 +139,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A value as a step; a constant takes its own type.
+    /// A value as a step; a constant gets its default type.
     fn step(&mut self, value: Value) -> StepId {
         match value {
             Value::Step(step) => step,
@@ -158,7 +159,7 @@ impl Checker<'_> {
         cast
     }
 
-    /// A value as one of a type that holds all of its values, or in which a constant fits.
+    /// A value as a type that holds all of its values, or that a constant fits in.
     fn convert(&mut self, value: Value, to: Type) -> Result<StepId, Error> {
         match value {
             Value::Step(step) => Ok(self.cast(step, to)),
@@ -234,7 +235,7 @@ impl Checker<'_> {
                     Type::I8 | Type::U8 => {
                         let help = "write `//` for the integer quotient, or cast both by f8(...)";
                         return Err(type_error(format!(
-                            "the quotient of 64-bit integers ({common}) is no exact float"
+                            "the quotient of 64-bit integers ({common}) is not exact as a float"
                         ))
                         .help(help));
                     }
@@ -270,7 +271,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type in which two numbers are computed with.
+    /// The common type in which two numbers are computed.
     fn common(&self, a: Value, b: Value) -> Result<Type, Error> {
         let found = match (a, b, self.strong(a), self.strong(b)) {
             (_, _, Some(x), Some(y)) if x != Type::Bool => x.promote(y),
@@ -298,21 +299,22 @@ impl Checker<'_> {
         found.ok_or_else(|| self.mismatch(a, b))
     }
 
-    /// Two operands that have no type in common, with the cast that would give them one.
+    /// The error for two operands without a common type; it names the cast that gives one.
     fn mismatch(&self, a: Value, b: Value) -> Error {
         let error = type_error(format!("the operands are {} and {}", self.type_name(a), self.type_name(b)));
         let types = [self.strong(a), self.strong(b)];
         if types.contains(&Some(Type::Bool)) {
             if types == [Some(Type::Bool); 2] {
-                return error.help("truth values are no numbers: cast by i1(...)");
+                return error.help("truth values are not numbers: cast by i1(...)");
             }
-            return error
-                .help("a truth value is no number: use it as a condition (`m`, `~m`) or cast it by i1(...)");
+            return error.help(
+                "a truth value is not a number: use it as a condition (`m`, `~m`) or cast it by i1(...)",
+            );
         }
         match types {
-            [Some(x), Some(y)] if x.is_float() || y.is_float() => {
-                error.help("a 64-bit integer is no exact float: cast it by f8(...), or the float by i8(...)")
-            }
+            [Some(x), Some(y)] if x.is_float() || y.is_float() => error.help(
+                "a 64-bit integer is not exact as a float: cast it by f8(...), or the float by i8(...)",
+            ),
             [Some(_), Some(_)] => {
                 error.help("no integer type holds both: cast one side, by i8(...) or u8(...)")
             }
@@ -357,7 +359,8 @@ impl Checker<'_> {
             Value::Step(step) => self.program.type_of(step).is_integer(),
         };
         if integer(a) && integer(b) {
-            // Integers compare exactly, whatever their types: those without a common one as i8 beside u8.
+            // Integers compare exactly, whatever their types. Those without a common type are compared as i8
+            // beside u8.
             let fits = |v: Value, dtype: Type| match v {
                 Value::Weak(constant) => constant.fits(dtype),
                 Value::Step(step) => self.program.type_of(step).promote(dtype) == Some(dtype),

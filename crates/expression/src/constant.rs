@@ -1,6 +1,6 @@
-//! Constants: computed with among themselves as Python does, then fitted to the type that they meet.
+//! Constants: computed among themselves as in Python, then converted to the type that they meet.
 //!
-//! Nothing is rounded silently: what a type does not hold is an error, but for the last digits of a float.
+//! No integer is rounded silently: a constant outside its type is an error. Only the last digits of a float may round.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Kind};
 use crate::tree::{Binary, Unary};
 use crate::types::Type;
 
-/// One value. Its type stands beside it; integers are within their type, f4 is held as the f8 of the same value.
+/// One value. Its type is stored beside it. An integer is within its type; an f4 is held as the f8 of the same value.
 #[derive(Debug, Clone, Copy)]
 pub enum Scalar {
     /// A truth value.
@@ -21,7 +21,7 @@ pub enum Scalar {
 }
 
 impl PartialEq for Scalar {
-    /// By bits: NaN is itself, -0.0 is not 0.0.
+    /// Compares bits: NaN equals itself, -0.0 differs from 0.0.
     fn eq(&self, other: &Self) -> bool {
         match (*self, *other) {
             (Scalar::Bool(a), Scalar::Bool(b)) => a == b,
@@ -53,7 +53,7 @@ impl Scalar {
         }
     }
 
-    /// The type of a constant that meets no other type.
+    /// The type of a constant that meets no typed operand.
     pub(crate) fn default_type(self) -> Type {
         match self {
             Scalar::Bool(_) => Type::Bool,
@@ -63,7 +63,7 @@ impl Scalar {
         }
     }
 
-    /// The constant as a value of a type that it meets.
+    /// The constant as a value of the type that it meets.
     pub(crate) fn fit(self, dtype: Type) -> Result<Scalar, Error> {
         let error = |found: String| Err(Error::new(Kind::Constant, found));
         match self {
@@ -72,7 +72,7 @@ impl Scalar {
                 if held as i128 == n && held.abs() < 1e30 {
                     return Ok(Scalar::Float(held));
                 }
-                let found = format!("the integer {n} is no value of {dtype}; the nearest is {held}");
+                let found = format!("the integer {n} is not a value of {dtype}; the nearest is {held}");
                 Err(Error::new(Kind::Constant, found).help(format!("write {n}.0 to round it")))
             }
             Scalar::Integer(_) if self.fits(dtype) => Ok(self),
@@ -81,7 +81,7 @@ impl Scalar {
                     return error(format!("the constant {n} meets truth values"));
                 };
                 let found =
-                    format!("the constant {n} is no value of {dtype}, which holds {least} to {greatest}");
+                    format!("the constant {n} is not a value of {dtype}, which holds {least} to {greatest}");
                 Err(Error::new(Kind::Constant, found)
                     .help(format!("cast the other side: {}(...)", self.default_type())))
             }
@@ -95,7 +95,7 @@ impl Scalar {
             }
             Scalar::Float(_) if dtype == Type::F8 => Ok(self),
             Scalar::Bool(_) if dtype == Type::Bool => Ok(self),
-            _ => error(format!("the constant {self} is no value of {dtype}")),
+            _ => error(format!("the constant {self} is not a value of {dtype}")),
         }
     }
 
@@ -104,7 +104,7 @@ impl Scalar {
             Scalar::Float(x) => Ok(x),
             _ => match self.fit(Type::F8)? {
                 Scalar::Float(x) => Ok(x),
-                _ => Err(Error::new(Kind::Constant, format!("the constant {self} is no number"))),
+                _ => Err(Error::new(Kind::Constant, format!("the constant {self} is not a number"))),
             },
         }
     }
@@ -118,7 +118,7 @@ fn integer(n: Option<i128>) -> Result<Scalar, Error> {
     }
 }
 
-/// A function of one constant that is a number; `None` for those that are no arithmetic.
+/// A function of one numeric constant; `None` for functions that are not arithmetic.
 pub(crate) fn unary(op: Unary, a: Scalar) -> Option<Result<Scalar, Error>> {
     use Unary::*;
     let result = match (op, a) {
@@ -134,7 +134,7 @@ pub(crate) fn unary(op: Unary, a: Scalar) -> Option<Result<Scalar, Error>> {
     Some(result)
 }
 
-/// An operator between two constants that are numbers; `None` for those that are no arithmetic.
+/// An operator on two numeric constants; `None` for operators that are not arithmetic.
 pub(crate) fn binary(op: Binary, a: Scalar, b: Scalar) -> Option<Result<Scalar, Error>> {
     use Binary::*;
     if matches!(a, Scalar::Bool(_)) || matches!(b, Scalar::Bool(_)) {

@@ -1,6 +1,7 @@
-//! Bytes to trees: docs/format/expression.md. Bytes come from anywhere.
+//! Bytes to trees, as docs/format/expression.md specifies. The bytes are untrusted.
 //!
-//! What an encoder would not write is refused: a tree has one form, so a flipped bit is never another spelling of it.
+//! Bytes that no encoder writes are refused. A tree has exactly one encoding, so a flipped bit never gives the
+//! same tree.
 
 use crate::builder::Builder;
 use crate::encode::{BINARY, MAGIC, UNARY, VERSION, code};
@@ -9,7 +10,7 @@ use crate::name::{MAX_PARTS, Name};
 use crate::tree::{MAX_WEIGHT, NodeId, Over, Stencil, Tree, Unary};
 use crate::types::Type;
 
-/// Takes fixed-width integers and texts from the front.
+/// Reads fixed-width integers and texts from the start of the bytes.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -56,7 +57,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Tree {
-    /// The tree that bytes hold.
+    /// Decodes a tree.
     pub fn decode(bytes: &[u8]) -> Result<Tree, Corrupt> {
         let mut r = Reader { bytes, at: 0 };
         if &r.array::<4>()? != MAGIC {
@@ -80,7 +81,7 @@ impl Tree {
             let at = r.at;
             let id = node(&mut r, &mut builder, &known, &ids)?;
             if id.index() != ids.len() {
-                return Err(Corrupt::new("a node is there twice, or has another form", at));
+                return Err(Corrupt::new("a node is stored twice or not in canonical form", at));
             }
             ids.push(id);
         }
@@ -92,7 +93,7 @@ impl Tree {
             None => return Err(r.corrupt("no nodes")),
         };
         if tree.encode() != bytes {
-            return Err(Corrupt::new("the expression is not in its one form", 0));
+            return Err(Corrupt::new("the expression is not in canonical form", 0));
         }
         Ok(tree)
     }

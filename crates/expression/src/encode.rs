@@ -1,11 +1,11 @@
-//! Trees to bytes, as docs/format/expression.md has them.
+//! Trees to bytes, as docs/format/expression.md specifies.
 
 use crate::tree::{Binary, Node, Over, Stencil, Tree, Unary};
 
 pub(crate) const MAGIC: &[u8; 4] = b"DRYX";
 pub(crate) const VERSION: u16 = 1;
 
-/// Codes of nodes; those of operators begin where they say.
+/// Node codes. Operators are numbered from these bases.
 pub(crate) mod code {
     pub(crate) const NAME: u8 = 0;
     pub(crate) const FALSE: u8 = 1;
@@ -15,21 +15,21 @@ pub(crate) mod code {
     pub(crate) const FLOAT: u8 = 5;
     pub(crate) const WHERE: u8 = 6;
     pub(crate) const LIST: u8 = 7;
-    /// What only questions have; no decoder takes it.
+    /// Only in questions; no decoder accepts it.
     pub(crate) const QUESTION: u8 = 15;
     pub(crate) const UNARY: u8 = 16;
     pub(crate) const DIFF: u8 = 45;
     pub(crate) const DIFF_BY: u8 = 46;
     pub(crate) const SECOND: u8 = 47;
     pub(crate) const SECOND_BY: u8 = 48;
-    /// Over dimensions that are named, and over all.
+    /// Reductions over named dimensions, and over all dimensions.
     pub(crate) const OVER: u8 = 49;
     pub(crate) const OVER_ALL: u8 = 56;
     pub(crate) const CAST: u8 = 64;
     pub(crate) const BINARY: u8 = 96;
 }
 
-/// Operators of one operand in the order of their codes; never reordered.
+/// Operators of one operand, in the order of their codes. Never reordered.
 pub(crate) const UNARY: [Unary; 29] = {
     use Unary::*;
     [
@@ -38,7 +38,7 @@ pub(crate) const UNARY: [Unary; 29] = {
     ]
 };
 
-/// Operators of two operands in the order of their codes; never reordered.
+/// Operators of two operands, in the order of their codes. Never reordered.
 pub(crate) const BINARY: [Binary; 22] = {
     use Binary::*;
     [
@@ -48,7 +48,7 @@ pub(crate) const BINARY: [Binary; 22] = {
 };
 
 impl Tree {
-    /// The bytes of the tree, the same for equal trees. Those of a question with texts or reductions are refused by every decoder.
+    /// Encodes the tree; equal trees give equal bytes. Every decoder refuses a question with texts or reductions.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let header = [VERSION, self.names().len() as u16, self.nodes().len() as u16, 0];

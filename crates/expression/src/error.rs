@@ -1,31 +1,31 @@
-//! What is wrong with an expression, where, and what to write instead.
+//! Errors in an expression: what is wrong, where, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;
 
-/// What sort of mistake it is. All of them are invalid arguments of whoever wrote the expression.
+/// The sort of mistake. All are invalid arguments of the expression's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The text does not parse.
     Syntax,
     /// Types do not fit an operator or a function.
     Type,
-    /// A constant is no value of the type that it meets.
+    /// A constant is outside the type that it meets.
     Constant,
-    /// A name that nothing has.
+    /// An unknown name.
     Unknown,
-    /// The expression is larger or deeper than is allowed.
+    /// The expression is larger or deeper than allowed.
     Limit,
     /// Values given for an evaluation do not fit the program.
     Argument,
 }
 
-/// One mistake.
+/// An error in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What sort of mistake it is.
+    /// The sort of mistake.
     pub kind: Kind,
-    /// Bytes of the text that it is about, if the expression was a text.
+    /// The bytes of the text that the error is about, if the expression was a text.
     pub at: Option<Range<usize>>,
     /// What was found, in one sentence without a full stop.
     pub found: String,
@@ -53,7 +53,7 @@ impl Error {
         self
     }
 
-    /// The mistake beneath the text, marked.
+    /// The error, followed by the text with the place marked.
     pub fn render(&self, text: &str) -> String {
         let Some(at) = &self.at else { return self.to_string() };
         let start = floor(text, at.start);
@@ -73,7 +73,7 @@ impl Error {
     }
 }
 
-/// The nearest boundary of characters at or before `at`.
+/// The nearest character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -97,14 +97,14 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Bytes that are no encoded expression.
+/// The bytes do not encode an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corrupt {
     /// What was expected and what was found.
     pub what: String,
     /// Offset from the beginning of the bytes.
     pub at: u64,
-    /// True where a newer writer may have meant something by these bytes: an unknown version, operator or type.
+    /// True where a newer writer may have written these bytes: an unknown version, operator or type.
     pub unsupported: bool,
 }
 

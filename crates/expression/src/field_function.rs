@@ -1,20 +1,24 @@
-//! Operators on fields: differences, vectors, reductions. What each becomes in a tree.
+//! Operators on fields (differences, vectors, reductions), and the nodes that each one becomes.
 //!
-//! `grad`, `div`, `curl`, `laplacian`, `cross`, `dot` and `norm` are written out when the tree is built, so a tree knows two differences
-//! along one dimension, reductions, and lists of components.
+//! `grad`, `div`, `curl`, `laplacian`, `cross`, `dot` and `norm` are expanded when the tree is built. So a tree
+//! has only first and second differences along one dimension, reductions, and lists of components.
 //!
 //! Invariants
 //! - a list is the root of a tree, or names the dimensions of a reduction;
-//! - a dimension is a name without members and offsets, or the number of an axis.
+//! - a dimension is a name without members and offsets, or the number of an axis;
+//! - components have one order in every operator: along x, y, z, then along the other dimensions in their order.
 
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::tree::{Binary, Node, NodeId, Over, Stencil};
 
-/// Components of a vector, at most.
+/// The most components of a vector.
 const MAX_COMPONENTS: usize = 16;
-/// Numbers of axes are below this.
+/// The bound (exclusive) of axis numbers.
 const MAX_AXES: i128 = 32;
+
+/// The dimensions along which the first components of a vector point, if a variable has them.
+const NAMES: [&str; 3] = ["x", "y", "z"];
 
 /// A function of fields or vectors.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +40,7 @@ fn wrong(found: impl Into<String>, help: &str) -> Error {
 }
 
 impl Builder {
-    /// Checks that lists stand only where they mean something, and that dimensions and distances are what they have to be.
+    /// Checks that lists stand only where they are allowed, and that dimensions and distances are valid.
     pub(crate) fn accept(&self, node: Node) -> Result<(), Error> {
         let is_list = |id: NodeId| matches!(self.node(id), Node::List(..));
         let vector = || {
@@ -106,7 +110,7 @@ impl Builder {
         Err(wrong("a dimension is needed, by its name or its number", "write `diff(u, x)` or `diff(u, 0)`"))
     }
 
-    /// A difference along a dimension.
+    /// The difference operators.
     pub fn stencil(
         &mut self,
         op: Stencil,
@@ -117,12 +121,12 @@ impl Builder {
         self.add(Node::Stencil(op, of, dim, by), 1)
     }
 
-    /// What all cells along some dimensions become, or along all.
+    /// A reduction over some dimensions, or over all.
     pub fn over(&mut self, op: Over, of: NodeId, dims: Option<NodeId>) -> Result<NodeId, Error> {
         self.add(Node::Over(op, of, dims), 1)
     }
 
-    /// A list with one more.
+    /// A list with one more item.
     pub fn list(&mut self, front: NodeId, last: NodeId) -> Result<NodeId, Error> {
         self.add(Node::List(front, last), 1)
     }
@@ -139,7 +143,7 @@ impl Builder {
         self.over(op, of, dims)
     }
 
-    /// The same operator on each component; `None` where no operand is a vector. Numbers are taken for each component.
+    /// Applies an operator to each component; `None` if no operand is a vector. A number is used for every component.
     pub(crate) fn each(
         &mut self,
         operands: &[NodeId],
@@ -166,7 +170,7 @@ impl Builder {
         Some(self.vector(&out))
     }
 
-    /// The dimensions of the variables at hand, for operators whose text names none.
+    /// The default dimensions, for operators whose text names none.
     fn own_dims(&mut self, function: &str) -> Result<Vec<NodeId>, Error> {
         let Some(dims) = self.dims.clone() else {
             let found = format!("`{function}` does not say along which dimensions");
@@ -180,6 +184,18 @@ impl Builder {
         Ok(out)
     }
 
+    /// The default dimensions in the order of a vector's components: x, y and z first, then the others as they are.
+    fn vector_dims(&mut self, function: &str) -> Result<Vec<NodeId>, Error> {
+        let dims = self.own_dims(function)?;
+        let names = self.dims.clone().unwrap_or_default();
+        let rank = |n: &usize| {
+            NAMES.iter().position(|name| names.get(*n).is_some_and(|dim| dim == name)).unwrap_or(NAMES.len())
+        };
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        order.sort_by_key(rank);
+        Ok(order.into_iter().map(|n| dims[n]).collect())
+    }
+
     fn dim(&mut self, name: &str, number: usize) -> Result<NodeId, Error> {
         match name {
             "" => self.integer(number as i128),
@@ -190,15 +206,15 @@ impl Builder {
         }
     }
 
-    /// The dimensions of the components of a vector: x, y, z where they have these names, else the dimensions in order.
+    /// The dimensions of the components of a vector: x, y, z if the variables have these names, else all in the order
+    /// of [`Self::vector_dims`].
     fn component_dims(&mut self, function: &str, count: usize) -> Result<Vec<NodeId>, Error> {
-        const NAMES: [&str; 3] = ["x", "y", "z"];
         let named: Vec<&str> = NAMES.into_iter().take(count).collect();
         let known = self.dims.clone();
         if known.as_ref().is_none_or(|dims| named.iter().all(|name| dims.iter().any(|dim| dim == name))) {
             return named.into_iter().enumerate().map(|(n, name)| self.dim(name, n)).collect();
         }
-        let dims = self.own_dims(function)?;
+        let dims = self.vector_dims(function)?;
         if dims.len() == count {
             return Ok(dims);
         }
@@ -213,7 +229,7 @@ impl Builder {
         Err(Error::new(Kind::Syntax, found).help(help))
     }
 
-    /// Components, and a dimension for each.
+    /// The components, and one dimension for each.
     fn vector_and_dims(
         &mut self,
         function: &str,
@@ -250,7 +266,7 @@ impl Builder {
         rest.iter().try_fold(first, |sum, &next| self.binary(Binary::Add, sum, next))
     }
 
-    /// What an operator on fields makes of its arguments.
+    /// Expands an operator on fields, given its arguments.
     pub(crate) fn field(&mut self, function: FieldFunction, arguments: &[NodeId]) -> Result<NodeId, Error> {
         use FieldFunction::*;
         match (function, arguments) {
@@ -267,7 +283,7 @@ impl Builder {
                 self.sum(&terms)
             }
             (Grad, &[of, ref dims @ ..]) => {
-                let dims = if dims.is_empty() { self.own_dims("grad")? } else { dims.to_vec() };
+                let dims = if dims.is_empty() { self.vector_dims("grad")? } else { dims.to_vec() };
                 let mut components = Vec::with_capacity(dims.len());
                 for dim in dims {
                     components.push(self.difference(of, dim)?);

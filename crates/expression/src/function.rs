@@ -1,4 +1,4 @@
-//! The functions of texts: their names, and what each becomes in a tree.
+//! The functions of expressions: their names, and the nodes that each one becomes.
 
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
@@ -8,25 +8,25 @@ use crate::tree::{Binary, NodeId, Over, Unary};
 use crate::types::Type;
 use drystone_suggest::did_you_mean;
 
-/// What a function becomes.
+/// The expansion of a function.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     One(Unary),
     Two(Binary),
-    /// Two operands or more, from the left.
+    /// A chain of two or more operands, from the left.
     Fold(Binary),
     Where,
     /// `min(max(x, low), high)`.
     Clip,
-    /// The root of the sum of squares, of one operand or more.
+    /// The square root of the sum of squares of one or more operands.
     Norm,
     /// An operator on fields or vectors.
     Field(FieldFunction),
-    /// All cells along the dimensions behind the operand, or along all.
+    /// A reduction over the dimensions after the operand, or over all.
     Reduce(Over),
 }
 
-/// Canonical names come first.
+/// Canonical names stand first.
 const FUNCTIONS: [(&str, Form); 67] = {
     use crate::field_function::FieldFunction::*;
     use Form::{Clip, Field, Fold, Norm, One, Reduce, Two, Where};
@@ -101,7 +101,7 @@ const FUNCTIONS: [(&str, Form); 67] = {
     ]
 };
 
-/// Functions that users know and that are not here, with what to say.
+/// Functions that users may expect and that do not exist, each with advice.
 const ABSENT: [(&str, &str); 1] = [("isclose", "write `abs(a - b) <= tolerance`")];
 
 fn form(name: &str) -> Option<Form> {
@@ -109,17 +109,17 @@ fn form(name: &str) -> Option<Form> {
     FUNCTIONS.iter().find(|(n, _)| *n == name).map(|&(_, form)| form).or_else(cast)
 }
 
-/// True if texts may call this.
+/// True if an expression may call this.
 pub fn is_function(name: &str) -> bool {
     form(name).is_some()
 }
 
-/// The names of all functions: casts are named as their types.
+/// The names of all functions. Casts have the names of their types.
 pub fn functions() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|&(name, _)| name).chain(Type::ALL.into_iter().map(Type::name))
 }
 
-/// The name by which texts call an operator of one operand.
+/// The function name of an operator of one operand.
 pub(crate) fn unary_name(op: Unary) -> &'static str {
     match op {
         Unary::Cast(to) => to.name(),
@@ -129,7 +129,7 @@ pub(crate) fn unary_name(op: Unary) -> &'static str {
     }
 }
 
-/// The name by which texts call an operator of two operands, if it is a function.
+/// The function name of an operator of two operands, if it is called as a function.
 pub(crate) fn binary_name(op: Binary) -> Option<&'static str> {
     match op {
         Binary::Min => Some("min"),
@@ -141,7 +141,7 @@ pub(crate) fn binary_name(op: Binary) -> Option<&'static str> {
 }
 
 impl Builder {
-    /// What a function or an operator of texts, by its sign, makes of its operands: `sqrt`, `-` of one or two, `&`.
+    /// Applies a function or an operator, by its sign: `sqrt`, `-` of one or two operands, `&`.
     pub fn apply(&mut self, name: &str, operands: &[NodeId]) -> Result<NodeId, Error> {
         let operator = OPERATORS.iter().find(|(sign, ..)| *sign == name).map(|&(_, op, _)| op);
         match (name, operator, operands) {
@@ -152,7 +152,7 @@ impl Builder {
         }
     }
 
-    /// What a function of texts makes of its arguments.
+    /// Applies a function to its arguments.
     pub fn call(&mut self, function: &str, arguments: &[NodeId]) -> Result<NodeId, Error> {
         let Some(form) = form(function) else {
             let error = Error::new(Kind::Unknown, format!("there is no function `{function}`"));

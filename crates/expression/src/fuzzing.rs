@@ -1,4 +1,4 @@
-//! What must hold for any bytes: the body of the fuzz target, which tests run with mutated bytes, too.
+//! The body of the fuzz target: what must hold for any bytes. Tests also run it with mutated bytes.
 
 use crate::bounds::{Bounds, Extremes, Outcome, Truth};
 use crate::check::Answer;
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 use crate::types::Type;
 use crate::words::Worded;
 
-/// Reads bytes as a text and as an encoded tree; whatever is read is printed, encoded, typed and evaluated.
+/// Parses bytes as a text and decodes them as a tree. Each result is printed, encoded, typed and evaluated.
 ///
 /// # Panics
 /// If a promise of this crate does not hold.
@@ -64,7 +64,7 @@ fn examine(tree: &Tree) {
     let _ = tree.halo();
     evaluate_field(tree);
     for first in 0..3 {
-        // A name has a type by its letters, so that every type occurs.
+        // The letters of a name choose its type, so that every type occurs.
         let program = tree.check(|name| {
             let sum: usize = name.to_string().bytes().map(usize::from).sum();
             Answer::Type(Type::ALL[(first + sum) % Type::ALL.len()])
@@ -75,7 +75,7 @@ fn examine(tree: &Tree) {
     }
 }
 
-/// A field of the tree on a small grid: the value of a cell does not depend on the box it is in.
+/// Evaluates the tree as a field on a small grid: the value of a cell must not depend on its box.
 fn evaluate_field(tree: &Tree) {
     const DIMS: [&str; 2] = ["y", "x"];
     if tree.names().len() > 8 || tree.nodes().len() > 200 {
@@ -113,7 +113,7 @@ fn evaluate_field(tree: &Tree) {
     }
 }
 
-/// Values that tell the place of their cell.
+/// Values that identify the position of their cell.
 struct Counted(Vec<Meaning>);
 
 impl Cells for Counted {
@@ -143,7 +143,7 @@ impl Cells for Counted {
     }
 }
 
-/// Values of every type that are near where results change; bounds must agree with what they give.
+/// Values of every type, near the points where results change. Bounds must agree with the results.
 fn evaluate(program: &Program) {
     if program.inputs().len() > 16 {
         return;

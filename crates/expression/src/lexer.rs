@@ -1,13 +1,13 @@
 //! Characters to tokens.
 //!
-//! Characters of other languages (`&&`, `=`, `≤`) are recognised, so that the message can say what to write instead.
+//! Operators of other languages (`&&`, `=`, `≤`) are recognised, so that the message can tell what to write.
 
 use std::ops::Range;
 
 use crate::error::{Error, Kind};
 use crate::name::{begins_name, continues_name};
 
-/// A word of the language.
+/// A token of the language.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Token {
     /// A name without quotes, or a keyword.
@@ -38,13 +38,13 @@ impl Token {
     }
 }
 
-/// Longer ones first.
+/// Longer signs stand first.
 const SIGNS: [&str; 26] = [
     "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "<", ">",
     "(", ")", "[", "]", ",", ".", "@",
 ];
 
-/// What other languages write, and what is written here.
+/// Signs of other languages, and their equivalents.
 const FOREIGN: [(&str, &str); 18] = [
     ("&&", "&"),
     ("||", "|"),
@@ -66,12 +66,12 @@ const FOREIGN: [(&str, &str); 18] = [
     ("¬", "~"),
 ];
 
-/// Cuts a text into tokens, one at a time.
+/// Splits a text into tokens, one at a time.
 #[derive(Debug)]
 pub(crate) struct Lexer<'t> {
     text: &'t str,
     at: usize,
-    /// Texts between quotes are tokens.
+    /// Whether texts between quotes are tokens.
     texts: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'t> Lexer<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next token and its bytes.
+    /// The next token and its byte range.
     pub(crate) fn next(&mut self) -> Result<(Token, Range<usize>), Error> {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
@@ -112,7 +112,7 @@ impl<'t> Lexer<'t> {
         rest[..len].to_owned()
     }
 
-    /// What stands between two `quote`s, which are doubled where they are meant.
+    /// The content between two `quote`s. A doubled quote stands for one.
     fn quoted(&mut self, quote: char, endless: &str, help: &str) -> Result<String, Error> {
         let start = self.at;
         let mut out = String::new();
@@ -143,7 +143,7 @@ impl<'t> Lexer<'t> {
         }
         let foreign = FOREIGN.iter().find(|(sign, _)| rest.starts_with(sign));
         if let (Some(&(sign, own)), false) = (foreign, ["==", "!="].iter().any(|own| rest.starts_with(own))) {
-            let error = Error::new(Kind::Syntax, format!("`{sign}` is no operator"));
+            let error = Error::new(Kind::Syntax, format!("`{sign}` is not an operator"));
             return Err(error.at(start..start + sign.len()).help(format!("write `{own}`")));
         }
         match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
@@ -246,7 +246,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// The beginning of a text that may be long.
+/// The start of a text that may be long.
 fn cut(text: &str) -> String {
     if text.chars().count() <= 40 {
         text.to_owned()

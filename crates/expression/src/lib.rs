@@ -13,13 +13,14 @@
 //! # Ok::<(), drystone_expression::Error>(())
 //! ```
 //!
-//! A [`Tree`] is what was written, without types. A [`Program`] is the tree with the types of its names: every cast is a step of
-//! its own. A program is evaluated on statistics ([`Program::bounds`]) or on values
-//! ([`Program::select`], [`Program::compute`]).
-//! Meanings are settled in `docs/decisions/102-expressions.md`, bytes in `docs/format/expression.md`.
+//! A [`Tree`] is the expression as written, without types. A [`Program`] is the tree with the types of its
+//! names; every cast is a step of its own. A program is evaluated on statistics ([`Program::bounds`]) or on
+//! values ([`Program::select`], [`Program::compute`]). `docs/decisions/102-expressions.md` defines the
+//! semantics, `docs/format/expression.md` the bytes.
 //!
 //! Invariants
-//! - operands come before what uses them, in trees and in programs: passes are loops, depth costs no stack;
+//! - operands come before the nodes that use them, in trees and in programs: passes are loops, and depth takes
+//!   no stack;
 //! - no function panics or allocates beyond its limits, whatever the text or the bytes.
 
 #![forbid(unsafe_code)]

@@ -1,21 +1,21 @@
-//! What an expression names: a variable, a member of its records, perhaps a neighbouring cell.
+//! Names in an expression: a variable, perhaps a member of its records, perhaps a neighbouring cell.
 
 use std::fmt;
 
 use crate::error::{Error, Kind};
 
-/// The farthest neighbour along one dimension, in cells.
+/// The most distant neighbour along one dimension, in cells.
 pub const MAX_OFFSET: i16 = 64;
-/// Parts of a name, and offsets of it, at most.
+/// The most parts or offsets of a name.
 pub(crate) const MAX_PARTS: usize = 16;
-/// Bytes of one part, at most.
+/// The most bytes of one part.
 pub(crate) const MAX_PART: usize = 1024;
 
-/// Words that are no names unless quoted.
+/// Keywords, which are names only between backticks.
 pub(crate) const KEYWORDS: [&str; 10] =
     ["and", "or", "not", "in", "true", "false", "True", "False", "nan", "inf"];
 
-/// A step to a neighbour: `x+1`.
+/// An offset to a neighbour: `x+1`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Offset {
     /// The name of the dimension.
@@ -24,7 +24,7 @@ pub struct Offset {
     pub by: i16,
 }
 
-/// A variable, a member of it, a neighbour of the cell.
+/// A variable, a member of it, or a neighbour of the cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
     parts: Vec<String>,
@@ -39,14 +39,15 @@ impl Name {
         Ok(name)
     }
 
-    /// A member of this.
+    /// This name with a member added.
     pub fn member(mut self, member: impl Into<String>) -> Result<Self, Error> {
         self.parts.push(member.into());
         self.check()?;
         Ok(self)
     }
 
-    /// The neighbour at these offsets, each dimension once. Offsets of 0 are left out, the others sorted by dimension.
+    /// The neighbour at these offsets; each dimension may occur once. Zero offsets are dropped, the others
+    /// sorted by dimension.
     pub fn neighbour(mut self, offsets: impl IntoIterator<Item = (String, i64)>) -> Result<Self, Error> {
         for (dim, by) in offsets {
             if by.unsigned_abs() > MAX_OFFSET as u64 {
@@ -87,12 +88,12 @@ impl Name {
         self.parts.first().map_or("", String::as_str)
     }
 
-    /// The members, from the outermost.
+    /// The members, outermost first.
     pub fn members(&self) -> &[String] {
         self.parts.get(1..).unwrap_or_default()
     }
 
-    /// Where the cell's neighbour lies, sorted by dimension; empty for the cell itself.
+    /// The offset of the neighbour, sorted by dimension; empty for the cell itself.
     pub fn offsets(&self) -> &[Offset] {
         &self.offsets
     }
@@ -105,23 +106,23 @@ impl Name {
         self.parts.iter().chain(self.offsets.iter().map(|o| &o.dim))
     }
 
-    /// How much of the limit of an expression this takes: one, and more where it is long.
+    /// The share of an expression's limit that this name uses: 1, or more if it is long.
     pub(crate) fn weight(&self) -> u32 {
         1 + self.texts().map(|t| t.len() as u32 + 4).sum::<u32>() / 16
     }
 }
 
-/// True for the first character of a name without quotes.
+/// True for the first character of an unquoted name.
 pub(crate) fn begins_name(c: char) -> bool {
     c.is_alphabetic() || c == '_'
 }
 
-/// True for the other characters of a name without quotes.
+/// True for the other characters of an unquoted name.
 pub(crate) fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A part of a name as texts have it: quoted where it must be, backticks doubled.
+/// A part of a name as it is printed: quoted if necessary, with backticks doubled.
 fn write_part(f: &mut fmt::Formatter<'_>, part: &str) -> fmt::Result {
     let plain = part.starts_with(begins_name) && part.chars().all(continues_name);
     if plain && !KEYWORDS.contains(&part) {

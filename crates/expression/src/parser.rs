@@ -1,8 +1,8 @@
-//! Texts to trees: a Pratt parser with a stack of its own.
+//! Texts to trees: a Pratt parser with its own stack.
 //!
-//! Precedence is a number per operator. A context takes operators that bind at least as tightly as it says; operands, brackets,
-//! arguments and prefixes open contexts above it. They are values on a bounded stack and not calls, so that a text cannot
-//! exhaust the stack of a thread. The bound covers the printed text of every tree.
+//! Each operator has a numeric precedence. A context accepts operators that bind at least as tightly as its own level.
+//! Operands, brackets, arguments and prefixes open contexts above it. Contexts are values on a bounded stack, not
+//! calls, so a text cannot exhaust the stack of a thread. The printed text of every tree fits within the bound.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::name::{KEYWORDS, Name};
 use crate::tree::{Binary, MAX_DEPTH, NodeId, Reduction, Tree, Unary};
 use drystone_suggest::did_you_mean;
 
-/// Bytes of a text, at most.
+/// The most bytes of a text.
 pub const MAX_TEXT: usize = 256 * 1024;
 
-/// How tightly operators bind, loose to tight.
+/// Binding powers of operators, from loose to tight.
 pub(crate) mod binds {
     pub(crate) const OR: u8 = 1;
     pub(crate) const XOR: u8 = 2;
@@ -30,7 +30,7 @@ pub(crate) mod binds {
     pub(crate) const POWER: u8 = 10;
 }
 
-/// The operators between two operands: sign, meaning, how tightly they bind.
+/// Binary operators: sign, meaning, binding power.
 pub(crate) const OPERATORS: [(&str, Binary, u8); 18] = [
     ("|", Binary::Or, binds::OR),
     ("^", Binary::Xor, binds::XOR),
@@ -52,42 +52,43 @@ pub(crate) const OPERATORS: [(&str, Binary, u8); 18] = [
     ("**", Binary::Pow, binds::POWER),
 ];
 
-/// Reads a text in which `/` always divides.
+/// Parses a text in which `/` always divides.
 pub fn parse(text: &str) -> Result<Tree, Error> {
     parse_with_groups(text, |_| false)
 }
 
-/// Reads a text in which `/` behind the path of a group leads into it: `fields/p`.
+/// Parses a text in which `/` after the path of a group descends into the group: `fields/p`.
 pub fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Tree, Error> {
     read(text, &is_group, Form::Plain, Builder::new())
 }
 
-/// The same with texts between quotes, which are compared with names: `time > '2026-01-31'`. [`Tree::with_words`] gives them their meaning.
+/// Like [`parse_with_groups`], and allows texts between quotes that are compared with names: `time > '2026-01-31'`.
+/// [`Tree::with_words`] resolves them.
 pub fn parse_with_words(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Tree, Error> {
     read(text, &is_group, Form::Words, Builder::new())
 }
 
-/// The same, for variables of these dimensions: those that `grad`, `div`, `curl` and `laplacian` take where the text names none. An empty name
-/// stands for the number of its axis.
+/// Like [`parse_with_groups`], with default dimensions for `grad`, `div`, `curl` and `laplacian` where the text names
+/// none. An empty name stands for the number of its axis.
 pub fn parse_along(text: &str, is_group: impl Fn(&str) -> bool, dims: Vec<String>) -> Result<Tree, Error> {
     read(text, &is_group, Form::Plain, Builder::new().along(dims))
 }
 
-/// Reads a question about containers: `campaign == 'a*' & max(fields/p) > 3`.
+/// Parses a question about containers: `campaign == 'a*' & max(fields/p) > 3`.
 ///
-/// Texts stand between quotes, `min` and `max` of one argument are values of statistics, `/` always leads into a group. The
-/// asker gives the tree its meaning: [`Tree::check`] refuses texts and reductions, and no stored bytes hold them.
+/// Texts stand between quotes, `min` and `max` of one argument are taken from statistics, and `/` always descends into
+/// a group. The caller resolves texts and reductions: [`Tree::check`] refuses them, and no decoder accepts them.
 pub fn parse_question(text: &str) -> Result<Tree, Error> {
     read(text, &|_| true, Form::Question, Builder::new())
 }
 
-/// What a text may have.
+/// What a text may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Plain,
     /// Texts.
     Words,
-    /// Texts, and reductions of statistics.
+    /// Texts, and reductions from statistics.
     Question,
 }
 
@@ -114,37 +115,37 @@ fn read(text: &str, is_group: &dyn Fn(&str) -> bool, form: Form, builder: Builde
 struct Parser<'t, 'g> {
     lexer: Lexer<'t>,
     next: (Token, Range<usize>),
-    /// Where the last token that was taken ends.
+    /// The end of the last token that was consumed.
     last_end: usize,
     builder: Builder,
     is_group: &'g dyn Fn(&str) -> bool,
     question: bool,
 }
 
-/// An expression that is being read: what it has, and what becomes of it.
+/// A context: an expression that is being parsed, and where its result goes.
 struct Context {
-    /// It ends before an operator that binds looser.
+    /// The level: the context ends before an operator that binds looser.
     tightest: u8,
-    /// Where it begins in the text.
+    /// The start of the context in the text.
     start: usize,
     left: Option<NodeId>,
     /// The operator that waits for its right operand.
     pending: Option<Binary>,
-    /// The operand that the next comparison of a chain begins with.
+    /// The operand that starts the next comparison of a chain.
     chained: Option<NodeId>,
     then: Then,
 }
 
 enum Then {
-    /// The text is at its end.
+    /// The result is the whole text.
     End,
-    /// It is an operand of the context below.
+    /// The result is an operand of the context below.
     Operand,
-    /// A bracket closes behind it.
+    /// A closing bracket ends it.
     Close,
-    /// It is what a prefix applies to; where the prefix stands.
+    /// The result is the operand of a prefix at this position.
     Prefix(Unary, usize),
-    /// It is an argument.
+    /// The result is an argument.
     Argument(Call),
 }
 
@@ -186,7 +187,7 @@ impl Parser<'_, '_> {
         Err(Error::new(Kind::Syntax, found).at(self.next.1.clone()).maybe_help(help))
     }
 
-    /// Gives a node its place, or an error the place of what it is about.
+    /// Records the position of a node, or adds the position to an error.
     fn made(&mut self, start: usize, node: Result<NodeId, Error>) -> Result<NodeId, Error> {
         let at = start..self.last_end;
         let id = node.map_err(|error| if error.at.is_some() { error } else { error.at(at.clone()) })?;
@@ -194,7 +195,7 @@ impl Parser<'_, '_> {
         Ok(id)
     }
 
-    /// The operator that comes next, if one does.
+    /// The next token, if it is an operator.
     fn operator(&self) -> Option<(Binary, u8)> {
         let sign = match &self.next.0 {
             Token::Sign(sign) => sign,
@@ -205,7 +206,7 @@ impl Parser<'_, '_> {
         OPERATORS.iter().find(|(s, ..)| *s == sign).map(|&(_, op, binds)| (op, binds))
     }
 
-    /// Reads all of an expression.
+    /// Parses a whole expression.
     fn expression(&mut self) -> Result<NodeId, Error> {
         let mut open = vec![self.context(0, Then::End)];
         let mut operand: Option<NodeId> = None;
@@ -228,7 +229,7 @@ impl Parser<'_, '_> {
             {
                 self.take()?;
                 context.pending = Some(op);
-                // A power's exponent may have a sign, and `**` groups from the right.
+                // The exponent of a power may have a sign, and `**` is right-associative.
                 let right = if op == Binary::Pow { binds::NEGATE } else { binds + 1 };
                 open.push(self.context(right, Then::Operand));
                 continue;
@@ -264,7 +265,7 @@ impl Parser<'_, '_> {
         Context { tightest, start: self.next.1.start, left: None, pending: None, chained: None, then }
     }
 
-    /// Gives an operand to the operator that waits for it.
+    /// Gives an operand to the pending operator.
     fn join(&mut self, context: &mut Context, right: NodeId) -> Result<(), Error> {
         let (Some(left), Some(op)) = (context.left, context.pending.take()) else {
             context.left = Some(right);
@@ -283,7 +284,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// What needs no operator, or the context of what a prefix or a bracket begins.
+    /// Parses a primary expression, or opens the context of a prefix or a bracket.
     fn operand(&mut self, tightest: u8) -> Result<Operand, Error> {
         let start = self.next.1.start;
         let node = match &self.next.0 {
@@ -375,7 +376,7 @@ impl Parser<'_, '_> {
         self.made(call.at.start, node)
     }
 
-    /// A name from behind its first part: the path through groups, members, neighbours.
+    /// The rest of a name after its first part: path through groups, members, neighbours.
     fn named(&mut self, first: String, start: usize) -> Result<NodeId, Error> {
         let mut path = first;
         while self.next.0 == Token::Sign("/") && (self.is_group)(&path) {
@@ -438,7 +439,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The token that comes next has no place here: behind a complete operand, or where one should begin.
+    /// The error for a token that is not allowed here: after a complete operand, or where an operand should begin.
     fn unexpected(&self, complete: bool) -> Error {
         let (token, at) = &self.next;
         let expected = if complete { "an operator" } else { "a name, a number, a function or `(`" };

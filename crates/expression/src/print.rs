@@ -1,6 +1,6 @@
-//! Trees to texts: the one text of a tree, which parses to it again.
+//! Trees to texts: prints the canonical text, which parses to the same tree.
 //!
-//! Brackets stand only where the parser needs them, and around comparisons behind `~`.
+//! Brackets stand only where the parser needs them, and around comparisons after `~`.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::function::{binary_name, unary_name};
 use crate::parser::{OPERATORS, binds};
 use crate::tree::{Binary, Node, NodeId, Reduction, Stencil, Tree, Unary};
 
-/// Binds tighter than every operator: names, calls, constants without a sign.
+/// Binds tighter than every operator: names, calls, unsigned constants.
 const ATOM: u8 = binds::POWER + 1;
 
-/// What is still to be written.
+/// An item that is still to be written.
 enum Piece {
     Text(&'static str),
     /// A node, in brackets if it binds looser.
@@ -46,7 +46,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The text of a part, cut where it is long: for messages.
+    /// The text of a part, shortened if long, for messages.
     pub fn excerpt(&self, id: NodeId) -> String {
         let mut out = Cut { text: String::new() };
         let cut = self.write(&mut out, id).is_err();
@@ -55,7 +55,7 @@ impl Tree {
 }
 
 impl Tree {
-    /// The pieces of a node with operands, in the order of the text.
+    /// The items of a node with operands, in the order of the text.
     fn pieces(&self, id: NodeId, node: Node, binds: u8) -> Vec<Piece> {
         let (function, operands) = match node {
             Node::Stencil(Stencil::Diff, ..) => ("diff", node.operands().collect()),
@@ -69,7 +69,7 @@ impl Tree {
     }
 }
 
-/// The pieces of a call.
+/// The items of a call.
 fn called(function: &'static str, operands: Vec<NodeId>) -> Vec<Piece> {
     let mut out = vec![Piece::Text(function)];
     for (n, operand) in operands.into_iter().enumerate() {
@@ -80,17 +80,17 @@ fn called(function: &'static str, operands: Vec<NodeId>) -> Vec<Piece> {
     out
 }
 
-/// The pieces of an operator or a function of its operands, in the order of the text.
+/// The items of an operator or a function and its operands, in the order of the text.
 fn pieces(node: Node, binds: u8) -> Vec<Piece> {
     let function = match node {
         Node::Unary(Unary::Neg, a) => return vec![Piece::Text("-"), Piece::Node(a, binds)],
-        // `~a == b` would need none, and be misread.
+        // `~a == b` needs no brackets, but would be misread.
         Node::Unary(Unary::Not, a) => return vec![Piece::Text("~"), Piece::Node(a, binds::SHIFT)],
         Node::Unary(op, _) => unary_name(op),
         Node::Where(..) => "where",
         Node::Binary(op, a, b) => match (binary_name(op), OPERATORS.iter().find(|(_, o, _)| *o == op)) {
             (None, Some(&(sign, ..))) => {
-                // A chain of comparisons would mean something else, and `**` groups from the right.
+                // Without brackets, a chain of comparisons would differ in meaning. `**` is right-associative.
                 let strict = op.is_comparison() || op == Binary::Pow;
                 let left = if strict { binds + 1 } else { binds };
                 let right = if op == Binary::Pow { binds::NEGATE } else { binds + 1 };
@@ -107,7 +107,7 @@ fn pieces(node: Node, binds: u8) -> Vec<Piece> {
     called(function, node.operands().collect())
 }
 
-/// A text that refuses to grow long.
+/// A text with a bounded length.
 struct Cut {
     text: String,
 }

@@ -1,4 +1,4 @@
-//! A tree with types: steps, each of one type, operands first, every conversion a step of its own.
+//! A typed tree: a list of steps, operands first. Each step has one type, and every conversion is a step.
 
 use std::fmt;
 
@@ -9,15 +9,16 @@ use crate::parser::OPERATORS;
 use crate::tree::{Binary, Unary};
 use crate::types::Type;
 
-/// The number of a step.
+/// The index of a step.
 pub(crate) type StepId = u16;
 
-/// What a step does with earlier ones.
+/// The computation of a step from earlier ones.
 ///
-/// Operands of one operator have one type, but for `where`, whose first is bool, and comparisons of i8 with u8.
+/// The operands of one operator have one type, except for `where`, whose first operand is bool, and comparisons
+/// of i8 with u8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Values from outside, by their place in [`Program::inputs`].
+    /// An input, by its index in [`Program::inputs`].
     Input(u16),
     /// One value for all cells.
     Constant(Scalar),
@@ -25,7 +26,7 @@ pub enum Step {
     Unary(Unary, u16),
     /// Two operands.
     Binary(Binary, u16, u16),
-    /// The second where the first holds, else the third.
+    /// The second operand where the first holds, else the third.
     Where(u16, u16, u16),
 }
 
@@ -51,7 +52,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// What must be given, in this order: names with their types.
+    /// The required inputs, in this order: names with their types.
     pub fn inputs(&self) -> &[(Name, Type)] {
         &self.inputs
     }
@@ -61,7 +62,7 @@ impl Program {
         self.steps.iter().copied().zip(self.types.iter().copied())
     }
 
-    /// The step that is the result; it need not be the last.
+    /// The step that gives the result; it need not be the last.
     pub fn result(&self) -> usize {
         self.result.into()
     }

@@ -1,10 +1,10 @@
-//! A condition cut into parts about one variable each, which can be tried apart from one another.
+//! Splits a condition into parts about one variable each, which can be tested separately.
 //!
-//! `p > 3 | abs(u) < 1` becomes `a | b` with the parts `value > 3` of `p` and `abs(value) < 1` of `u`. Each part is
-//! as large as can be, so a condition about one variable is one part, its negations included.
+//! `p > 3 | abs(u) < 1` becomes `a | b` with the parts `value > 3` of `p` and `abs(value) < 1` of `u`. Each
+//! part is as large as possible, so a condition about one variable is one part, its negations included.
 //!
 //! Invariants
-//! - where a part stands for its truth values, and is unknown where its variable was not written, the rest has the
+//! - replace each part by its truth values, unknown where its variable was not written: the rest then has the
 //!   value of the whole condition on every cell.
 
 use crate::builder::Builder;
@@ -14,19 +14,19 @@ use crate::name::Name;
 use crate::tree::{Node, NodeId, Tree};
 use crate::types::Type;
 
-/// Nodes of a condition that is cut, at most: each part is typed by itself.
+/// The most nodes of a condition that is split: each part is typed separately.
 const MOST: usize = 256;
 
-/// A condition in parts.
+/// A condition split into parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// The condition, in which names of [`parts`](Split::parts) stand for them as truth values.
+    /// The condition, in which the names of [`parts`](Split::parts) are truth values.
     pub rest: Tree,
     /// The name in the rest, the variable, and the condition on it.
     pub parts: Vec<(Name, Name, Tree)>,
 }
 
-/// The variables below a node that conditions can be tried on apart.
+/// The variables below a node that can be tested separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Nothing,
@@ -35,11 +35,11 @@ enum Of {
 }
 
 impl Tree {
-    /// Cuts a condition. `type_of` gives the type of each variable that a part may be about; names without one stay
-    /// in the rest. In a part the variable is called `value`. `None`: a variable is needed for more than a condition
-    /// on it alone, as in `a > b`.
+    /// Splits a condition. `type_of` gives the type of each variable that a part may be about; names without a
+    /// type stay in the rest. A part calls its variable `value`. `None`: some variable is used outside a
+    /// condition on it alone, as in `a > b`.
     pub fn split(&self, value: &str, type_of: impl Fn(&Name) -> Option<Type>) -> Option<Split> {
-        // A constant that is true makes a condition hold where its variable was not written.
+        // A constant that is true makes a condition hold even where its variable was not written.
         if self.nodes.len() > MOST
             || self.nodes.iter().any(|node| matches!(node, Node::Bool(_) | Node::Text(_)))
         {
@@ -73,11 +73,11 @@ fn both(a: Of, b: Of) -> Of {
 
 struct Cutting<'t> {
     tree: &'t Tree,
-    /// All of the tree, with the same numbers.
+    /// Copies all nodes of the tree, with the same ids.
     all: Builder,
     of: Vec<Of>,
     parts: Vec<(Name, Name, Tree)>,
-    /// The node of the rest for each of the tree that was met.
+    /// The node of the rest for each node of the tree visited so far.
     new: Vec<Option<NodeId>>,
 }
 
@@ -100,7 +100,7 @@ impl Cutting<'_> {
                 (Of::One(n), node) => match self.part(id, n, value, type_of)? {
                     Some(name) => self.new[at] = Some(rest.name(name)?),
                     None if matches!(node, Node::Name(_)) => return Ok(None),
-                    // A number: a condition further down, as in `where(a > 1, 1, 2)`.
+                    // A number can contain a condition, as in `where(a > 1, 1, 2)`.
                     None => open_below(&mut open, id, node),
                 },
                 (_, Node::Name(n)) => {
@@ -113,7 +113,7 @@ impl Cutting<'_> {
         Ok(Some(Split { rest: rest.finish(root), parts: std::mem::take(&mut self.parts) }))
     }
 
-    /// Makes a part of a node that is a condition on one variable; its name in the rest.
+    /// Makes a node that is a condition on one variable into a part; returns its name in the rest.
     fn part(
         &mut self,
         id: NodeId,
@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn several_variables_are_parts_of_what_joins_them() {
+    fn several_variables_are_parts_of_one_condition() {
         let (rest, parts) = split("p > 3 | ~(abs(u) < 1 & x > 7)").unwrap();
         assert_eq!(rest, "`part 0` | ~(`part 1` & x > 7)");
         assert_eq!(parts, ["part 0: p: value > 3", "part 1: u: abs(value) < 1"]);
     }
 
     #[test]
-    fn what_needs_more_than_truth_values_is_not_cut() {
+    fn conditions_that_need_more_than_truth_values_are_not_split() {
         for text in ["p > u", "p + x > 3", "p > 1 | p > u", "p > 1 | true", "where(p > 1, u, 2.0) > 3"] {
             assert_eq!(split(text), None, "{text}");
         }

@@ -1,10 +1,10 @@
-//! The tree of an expression: an array of nodes, operands first, each distinct node once.
+//! The tree of an expression: an array of nodes, operands first, each distinct node stored once.
 //!
-//! Why an array: passes over it are loops, so depth costs no stack, and equal parts are computed once.
+//! Why an array: passes over it are loops, so depth takes no stack, and common subexpressions are computed once.
 //!
 //! Invariants
 //! - a node's operands have smaller ids; the root is the last node;
-//! - nodes and names are numbered in the order of a walk that visits operands first, so equal trees are equal arrays;
+//! - nodes and names are numbered by a walk that visits operands first, so equal trees are equal arrays;
 //! - no node negates a constant: the constant is negative;
 //! - weight and depth are within their limits, and so is the printed text.
 
@@ -14,17 +14,17 @@ use std::ops::Range;
 use crate::name::Name;
 use crate::types::Type;
 
-/// Nodes of a tree as it is printed, at most: shared parts count each time, long names more than once.
+/// The most nodes of a printed tree: shared parts count each time, long names more than once.
 pub const MAX_WEIGHT: u32 = 4096;
-/// Nodes from the root to the farthest leaf, at most.
+/// The most nodes from the root to a leaf.
 pub const MAX_DEPTH: u32 = 256;
 
-/// The place of a node in its tree.
+/// The index of a node in its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u16);
 
 impl NodeId {
-    /// The place as an index.
+    /// The id as an array index.
     pub fn index(self) -> usize {
         self.0.into()
     }
@@ -44,7 +44,7 @@ pub enum Unary {
     Floor,
     Ceil,
     Trunc,
-    /// To the nearest integer, halves to the even one.
+    /// Rounds to the nearest integer, halves to the even one.
     Round,
     Sqrt,
     Cbrt,
@@ -66,7 +66,7 @@ pub enum Unary {
     IsNan,
     IsInf,
     IsFinite,
-    /// To a type.
+    /// A cast to a type.
     Cast(Type),
 }
 
@@ -106,40 +106,40 @@ impl Binary {
     }
 }
 
-/// What a question makes of all cells of a variable.
+/// A reduction in a question: over all cells of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduction {
-    /// The least value.
+    /// The minimum.
     Min,
-    /// The greatest value.
+    /// The maximum.
     Max,
 }
 
 /// A finite difference along one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stencil {
-    /// The first: central inside, as `numpy.gradient`.
+    /// The first derivative: central inside, as in `numpy.gradient`.
     Diff,
-    /// The second, of three neighbouring cells.
+    /// The second derivative, from three neighbouring cells.
     Second,
 }
 
-/// What all cells along some dimensions become.
+/// A reduction along some dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Over {
     /// The sum.
     Sum,
     /// The arithmetic mean.
     Mean,
-    /// The least value.
+    /// The minimum.
     Min,
-    /// The greatest value.
+    /// The maximum.
     Max,
     /// How many cells satisfy a condition.
     Count,
-    /// Whether a cell does.
+    /// Whether any cell satisfies it.
     Any,
-    /// Whether every cell does.
+    /// Whether every cell satisfies it.
     All,
 }
 
@@ -165,7 +165,7 @@ impl Over {
 /// One node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Node {
-    /// A name, by its place in [`Tree::names`].
+    /// A name, by its index in [`Tree::names`].
     Name(u16),
     /// `true` or `false`.
     Bool(bool),
@@ -173,21 +173,22 @@ pub enum Node {
     Integer(i128),
     /// A float by its bits; NaN has one form.
     Float(u64),
-    /// A text, by its place in [`Tree::texts`]: in questions only.
+    /// A text, by its index in [`Tree::texts`]. Only in questions.
     Text(u16),
-    /// One value of all cells: in questions only.
+    /// A reduction over all cells. Only in questions.
     Reduce(Reduction, NodeId),
     /// One operand.
     Unary(Unary, NodeId),
     /// Two operands.
     Binary(Binary, NodeId, NodeId),
-    /// The second where the first holds, else the third.
+    /// The second operand where the first holds, else the third.
     Where(NodeId, NodeId, NodeId),
-    /// A difference of the first along the dimension that the second names; the third is the distance of cells, if it is given.
+    /// The difference of the first operand along the dimension that the second names. The third is the spacing,
+    /// if given.
     Stencil(Stencil, NodeId, NodeId, Option<NodeId>),
-    /// All cells along the dimensions that the second names, one or a list; along all dimensions without.
+    /// A reduction over the dimensions that the second operand names (one or a list), or over all dimensions.
     Over(Over, NodeId, Option<NodeId>),
-    /// What the first lists, and one more: components of a vector, or dimensions.
+    /// A list: the items of the first operand, and one more. Items are components of a vector, or dimensions.
     List(NodeId, NodeId),
 }
 
@@ -227,7 +228,7 @@ pub struct Tree {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: Vec<Name>,
     pub(crate) texts: Vec<String>,
-    /// Where in a text each node stands; empty if there was no text. For messages only.
+    /// The position of each node in the text; empty if there was no text. For messages only.
     pub(crate) places: Vec<Option<Range<usize>>>,
 }
 
@@ -261,17 +262,17 @@ impl Tree {
         &self.texts
     }
 
-    /// The last node, which the others belong to.
+    /// The last node: the root.
     pub fn root(&self) -> NodeId {
         NodeId(self.nodes.len().saturating_sub(1) as u16)
     }
 
-    /// What a list holds; anything else is a list of itself.
+    /// The items of a list; any other node is a list of itself.
     pub fn listed(&self, id: NodeId) -> Vec<NodeId> {
         listed(&self.nodes, id)
     }
 
-    /// How many values a cell has: the components of a vector, else 1.
+    /// Number of values per cell: the components of a vector, else 1.
     pub fn components(&self) -> usize {
         self.listed(self.root()).len()
     }
@@ -280,7 +281,7 @@ impl Tree {
         self.places.get(id.index()).cloned().flatten()
     }
 
-    /// How far neighbours reach along each dimension: least and greatest offset, 0 included, sorted by dimension.
+    /// The reach of neighbours along each dimension: smallest and largest offset, 0 included, sorted by dimension.
     pub fn halo(&self) -> Vec<(&str, i16, i16)> {
         let mut out: Vec<(&str, i16, i16)> = Vec::new();
         for offset in self.names.iter().flat_map(|name| name.offsets()) {
@@ -297,7 +298,7 @@ impl Tree {
     }
 }
 
-/// What a list among nodes holds; anything else is a list of itself.
+/// The items of a list among `nodes`; any other node is a list of itself.
 pub(crate) fn listed(nodes: &[Node], id: NodeId) -> Vec<NodeId> {
     let (mut out, mut at) = (Vec::new(), id);
     while let Some(&Node::List(front, last)) = nodes.get(at.index()) {

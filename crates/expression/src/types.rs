@@ -1,7 +1,7 @@
-//! The types of values, and which type two of them meet in.
+//! The types of values, and the common type of two types.
 //!
-//! Names are NumPy's short ones; the digit counts bytes. Where NumPy would round a 64-bit integer to f8, there is no common
-//! type (docs/decisions/102-expressions.md).
+//! Names are NumPy's short ones; the digit counts bytes. Where NumPy would round a 64-bit integer to f8, there
+//! is no common type (docs/decisions/102-expressions.md).
 
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl Type {
         Some(long)
     }
 
-    /// Bytes of one value.
+    /// Size of one value in bytes.
     pub fn size(self) -> usize {
         match self {
             Type::Bool | Type::I1 | Type::U1 => 1,
@@ -113,7 +113,7 @@ impl Type {
         matches!(self, Type::U1 | Type::U2 | Type::U4 | Type::U8)
     }
 
-    /// Least and greatest value of an integer type; `None` for others.
+    /// Smallest and largest value of an integer type; `None` for others.
     pub fn limits(self) -> Option<(i128, i128)> {
         let bits = 8 * self.size() as u32;
         if self.is_signed() {
@@ -123,7 +123,7 @@ impl Type {
         }
     }
 
-    /// The type in which both can be computed with; `None` where there is none without loss.
+    /// The type in which both can be computed; `None` if every choice could lose values.
     pub fn promote(self, other: Type) -> Option<Type> {
         if self == other {
             return Some(self);

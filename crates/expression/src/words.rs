@@ -1,30 +1,31 @@
-//! Comparisons of names with texts: instants, durations and names of values, which are integers in the variable.
+//! Comparisons of names with texts: instants, durations and named values, which the variable stores as integers.
 //!
-//! A tree with texts is typed only after [`Tree::with_words`] has put integers in their place: what a text means, the variable says.
+//! [`Tree::with_words`] replaces texts by integers, as each variable defines them. Only then can the tree be typed.
 
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::name::Name;
 use crate::tree::{Binary, Node, NodeId, Tree, Unary};
 
-/// What a comparison of a name with a text is: one of its integers with another, and perhaps not with a third.
+/// The integer form of a comparison with a text: one comparison, and perhaps a value to exclude.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worded {
     /// The comparison.
     pub op: Binary,
-    /// What the name is compared with.
+    /// The integer that the name is compared with.
     pub value: i128,
-    /// A value that satisfies nothing.
+    /// A value that never satisfies the comparison.
     pub except: Option<i128>,
 }
 
 impl Tree {
-    /// Whether it has texts.
+    /// Whether the tree contains texts.
     pub fn has_words(&self) -> bool {
         !self.texts.is_empty()
     }
 
-    /// The tree with integers for texts. `of` says what a comparison of a name, on its left, with a text is, or what is wrong with it.
+    /// The tree with texts replaced by integers. `of` resolves one comparison of a name (on its left) with a
+    /// text, or gives the error.
     pub fn with_words(
         &self,
         mut of: impl FnMut(&Name, Binary, &str) -> Result<Worded, String>,
@@ -34,7 +35,7 @@ impl Tree {
         for (number, node) in self.nodes.iter().enumerate() {
             let id = match *node {
                 Node::Name(n) => builder.name(self.names[usize::from(n)].clone())?,
-                // Kept until the comparison that it is in.
+                // Kept until the comparison that uses it.
                 Node::Text(n) => builder.text(&self.texts[usize::from(n)])?,
                 Node::Binary(op, a, b) if op.is_comparison() && self.is_word(a) != self.is_word(b) => {
                     let (op, name, word) = if self.is_word(a) { (mirrored(op), b, a) } else { (op, a, b) };
@@ -67,13 +68,13 @@ impl Tree {
             new.push(id);
         }
         if self.is_word(self.root()) {
-            return Err(self.about(self.root(), "a text is no condition".to_owned()));
+            return Err(self.about(self.root(), "a text is not a condition".to_owned()));
         }
         Ok(builder.finish(new[self.root().index()]))
     }
 
-    /// The first name, of those that `is_special` says, that is neither compared with a text nor converted by a function
-    /// named after a type, as in `i8(t)`.
+    /// The first name that `is_special` accepts and that is neither compared with a text nor converted by a
+    /// cast, as in `i8(t)`.
     pub fn used_bare(&self, is_special: impl Fn(&Name) -> bool) -> Option<&Name> {
         let name_at = |id: NodeId| match self.nodes.get(id.index()) {
             Some(Node::Name(n)) => self.names.get(usize::from(*n)).filter(|name| is_special(name)),
@@ -115,7 +116,7 @@ impl Tree {
     }
 }
 
-/// The comparison with its sides changed.
+/// The comparison with its sides swapped.
 fn mirrored(op: Binary) -> Binary {
     match op {
         Binary::Lt => Binary::Gt,
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_comparison_of_a_name_is_refused() {
+    fn a_text_outside_a_comparison_with_a_name_is_refused() {
         for text in ["t + '5' > 1", "'5'", "t * 2 > '5'", "'5' == '6'", "abs('5') > 1", "t > 'x'"] {
             assert!(worded(text).is_err(), "{text}");
         }

@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //! - the state results from all counting frames up to `end` of `generation`;
-//! - a frame is applied only when it is certain that it counts.
+//! - a frame is applied only when it is certain that it counts;
+//! - a mount that must be the only one that writes follows no generation of another mount: it fails from then on.
 
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,16 @@ pub(crate) struct Journal {
     pub(crate) gone: Vec<(u64, Inode)>,
     /// The state before a new whole state is read.
     before: Option<State>,
+    alone: Alone,
+}
+
+/// Whether a mount must be the only one that writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    No,
+    Yes,
+    /// It must, and another mount has begun to write.
+    Fenced,
 }
 
 /// What became of a frame that was appended after a claim.
@@ -80,10 +91,24 @@ impl Journal {
             state: State::default(),
             gone: Vec::new(),
             before: None,
+            alone: Alone::No,
         };
         journal.load(store)?;
         journal.catch_up(store)?;
         Ok(journal)
+    }
+
+    /// Begins a generation of this mount, which must be the only one that writes. From then on, a generation of another
+    /// mount is an error.
+    pub(crate) fn alone(&mut self, store: &dyn Store) -> Result<()> {
+        self.begin(store)?;
+        self.alone = if self.own { Alone::Yes } else { Alone::Fenced };
+        self.catch_up(store)
+    }
+
+    /// Another mount may write from now on. Returns whether that is news.
+    pub(crate) fn fence(&mut self) -> bool {
+        std::mem::replace(&mut self.alone, Alone::Fenced) != Alone::Fenced
     }
 
     /// The key of the journal that is written now.
@@ -190,6 +215,14 @@ impl Journal {
     fn reach_end(&mut self, store: &dyn Store) -> Result<()> {
         let begun = Instant::now();
         loop {
+            if self.alone != Alone::No {
+                let next = keys::journal_claim(self.generation + 1);
+                if self.alone == Alone::Fenced || !self.own || store.exists(&next)? {
+                    self.alone = Alone::Fenced;
+                    return Err(Failure::Fenced);
+                }
+                return Ok(());
+            }
             if self.generation == 0 {
                 self.load(store)?;
                 if self.generation == 0 {

@@ -21,7 +21,7 @@ mod mount;
 mod space;
 
 pub use drystone_files as files;
-pub use mount::{Access, Files, Handle, Stat};
+pub use mount::{Access, Files, Handle, Life, Registry, Seen, Stat};
 pub use space::{Damaged, Usage};
 
 use drystone_files::Refused;
@@ -58,6 +58,19 @@ pub enum Failure {
         "{0} cannot keep files that are written: it does not append; mount a container in a local folder"
     )]
     NoAppend(String),
+    /// Another mount writes, and one of the two must be the only one that does.
+    #[error("'{key}': another mount writes: {process}")]
+    Taken {
+        /// The text of its registration.
+        process: String,
+        /// The object of its registration.
+        key: String,
+        /// Whether it is the other mount that must be the only one.
+        alone: bool,
+    },
+    /// This mount must be the only one that writes, and another mount has begun to write.
+    #[error("another mount has taken over the files; mount again")]
+    Fenced,
 }
 
 impl From<Refused> for Failure {

@@ -2,16 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs};
-use drystone_file_store::{Access, Failure, Files};
+use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
+use drystone_file_store::{Access, Failure, Files, Life, Registry, Seen};
 use drystone_store::{LocalStore, MemoryStore, Store};
 use proptest::prelude::*;
 
 const OWNER: Owner = Owner { uid: 1, gid: 1 };
 
+/// Registrations in these tests: `me` or `me 17`, and `dead` once the process has ended. A process that is `away` may
+/// live.
+const REGISTRY: Registry = Registry {
+    text: |alone| alone.map_or("me".into(), |count| format!("me {count}")),
+    look: |text| {
+        let (name, count) = text.split_once(' ').unwrap_or((text, ""));
+        let life = match name {
+            "dead" => Life::Ended,
+            "away" => Life::Unknown,
+            _ => Life::Lives,
+        };
+        Seen { life, alone: count.parse().ok() }
+    },
+    lease: Duration::from_millis(300),
+};
+
 fn write_access() -> Access {
-    Access::Write { process: "me".into(), dead: |text| text == "dead", owner: OWNER }
+    Access::Write { registry: REGISTRY, owner: OWNER, alone: false }
 }
 
 fn open(store: &Arc<dyn Store>) -> Arc<Files> {
@@ -337,4 +354,100 @@ fn damage_is_found_and_never_read() {
     let mut out = [0; 10];
     assert!(files.read(handle.ino(), 50_000, &mut out).is_err());
     assert!(files.read(handle.ino(), 90_000, &mut out).is_ok());
+}
+
+fn open_as(store: &Arc<dyn Store>, registry: Registry, alone: bool) -> Result<Arc<Files>, Failure> {
+    Files::open(store.clone(), [7; 16], false, Access::Write { registry, owner: OWNER, alone })
+}
+
+/// Processes of another machine.
+const AWAY: Registry = Registry { text: |alone| format!("away {}", alone.unwrap_or_default()), ..REGISTRY };
+
+fn mounts(store: &Arc<dyn Store>) -> usize {
+    store.list("files/").expect("memory").iter().filter(|item| item.key.ends_with(".mount")).count()
+}
+
+#[test]
+fn a_mount_that_is_alone_and_others_that_write_exclude_each_other() {
+    let store = memory();
+    let alone = open_as(&store, REGISTRY, true).expect("there is no other");
+    for other in [false, true] {
+        match open_as(&store, REGISTRY, other) {
+            Err(Failure::Taken { process, alone: true, .. }) => assert!(process.starts_with("me ")),
+            other => panic!("{:?}", other.map(|_| "it opened")),
+        }
+    }
+    Files::open(store.clone(), [7; 16], false, Access::Read).expect("readers are not excluded");
+    assert_eq!(mounts(&store), 1, "who was refused is not registered");
+    alone.shut().expect("it ends");
+    let shared = open_as(&store, REGISTRY, false).expect("there is no other");
+    assert!(matches!(open_as(&store, REGISTRY, true), Err(Failure::Taken { alone: false, .. })));
+    open_as(&store, REGISTRY, false).expect("both share").shut().expect("it ends");
+    shared.shut().expect("it ends");
+}
+
+#[test]
+fn a_mount_elsewhere_that_gives_signs_of_life_stays_alone() {
+    let store = memory();
+    let _alone = open_as(&store, AWAY, true).expect("there is no other");
+    let patient = Registry { lease: Duration::from_secs(20), ..REGISTRY };
+    assert!(matches!(open_as(&store, patient, false), Err(Failure::Taken { alone: true, .. })));
+}
+
+/// A mount that was alone stood still for longer than its lease, and another one began to write. Once it goes on, it may
+/// overwrite nothing: pages of the kernel hold the neighbouring bytes as they were before.
+#[test]
+fn a_mount_that_lost_its_lease_commits_nothing_more() {
+    let store = memory();
+    let alone = open_as(&store, AWAY, true).expect("there is no other");
+    let handle = alone.open_file(ino(&alone, b"x")).expect("it opens");
+    alone.write(&handle, Some(0), b"first").expect("it is written");
+    alone.commit(handle.ino()).expect("nobody has taken over");
+    let hasty = Registry { lease: Duration::ZERO, ..REGISTRY };
+    let other = open_as(&store, hasty, false).expect("the lease is over");
+    let there = other.open_file(handle.ino()).expect("it opens");
+    other.write(&there, Some(0), b"other").expect("it is written");
+    other.close(&there).expect("it closes");
+    let late = alone.write(&handle, Some(0), b"later").and_then(|()| alone.commit(handle.ino()));
+    assert!(matches!(late, Err(Failure::Fenced)), "{late:?}");
+    assert!(matches!(alone.stat(handle.ino()), Err(Failure::Fenced)));
+    assert!(matches!(alone.make(ROOT, b"y", Body::File, 0o644, OWNER), Err(Failure::Fenced)));
+    assert_eq!(content(&other, handle.ino()), b"other");
+}
+
+#[test]
+fn a_mount_that_was_removed_from_the_list_notices_it() {
+    let store = memory();
+    let alone = open_as(&store, AWAY, true).expect("there is no other");
+    let key =
+        store.list("files/").expect("memory").into_iter().find(|i| i.key.ends_with(".mount")).expect("one");
+    store.delete(&key.key).expect("memory");
+    let begun = std::time::Instant::now();
+    while alone.stat(ROOT).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not notice");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(matches!(alone.stat(ROOT), Err(Failure::Fenced)));
+    assert_eq!(mounts(&store), 0, "it does not register again");
+}
+
+#[test]
+fn the_kernel_sets_the_times_of_what_a_mount_alone_writes() {
+    let store = memory();
+    let alone = open_as(&store, REGISTRY, true).expect("there is no other");
+    let handle = alone.open_file(ino(&alone, b"x")).expect("it opens");
+    let set = SetAttrs { mtime: Some(TimeChange::To(7)), ctime: Some(9), ..SetAttrs::default() };
+    alone.set(handle.ino(), set, None).expect("it is set");
+    for committed in [false, true] {
+        alone.write(&handle, Some(u64::from(committed)), b"ab").expect("it is written");
+        if committed {
+            alone.commit(handle.ino()).expect("it is committed");
+        }
+        let attrs = alone.stat(handle.ino()).expect("it is there").attrs;
+        assert_eq!((attrs.mtime, attrs.ctime), (7, 9), "{committed}");
+    }
+    alone.remove(ROOT, b"x", false).expect("it is removed");
+    alone.write(&handle, Some(0), b"cd").expect("it stays for its handle");
+    assert_eq!(alone.stat(handle.ino()).expect("it is open").attrs.mtime, 7);
+    assert_eq!(content(&alone, handle.ino()), b"cdb");
 }

@@ -58,6 +58,8 @@ pub struct SetAttrs {
     pub gid: Option<u32>,
     pub atime: Option<TimeChange>,
     pub mtime: Option<TimeChange>,
+    /// The time of this change; the present time if `None`.
+    pub ctime: Option<i64>,
 }
 
 /// The bit of a folder whose new entries get its group.
@@ -87,7 +89,7 @@ impl SetAttrs {
             gid: self.gid.unwrap_or(attrs.gid),
             atime: at(self.atime, attrs.atime),
             mtime: at(self.mtime, attrs.mtime),
-            ctime: now,
+            ctime: self.ctime.unwrap_or(now),
         }
     }
 }

@@ -80,6 +80,16 @@ pub struct Leaf {
     pub size: u32,
 }
 
+impl Leaf {
+    /// Whether an element in memory, as a fill value is, refers to a blob in this member. A fill value may not: where
+    /// nothing was written, values of any length are empty.
+    pub fn fills_with_blob(&self, element: &[u8]) -> bool {
+        let at = self.offset as usize;
+        let mut place = element.get(at..at.saturating_add(self.size as usize)).unwrap_or_default().iter();
+        self.dtype.is_blob() && place.any(|byte| *byte != 0)
+    }
+}
+
 /// Limits that every stored type keeps; see [`DType::validate`].
 pub mod limit {
     /// Most bytes of one element in memory.
@@ -138,6 +148,14 @@ impl DType {
         matches!(self, DType::String | DType::Ragged(_))
     }
 
+    /// Whether an element has values of any length: it is one, or it is a record with such a member.
+    pub fn has_blobs(&self) -> bool {
+        match self {
+            DType::Record(record) => record.members.iter().any(|member| member.dtype.has_blobs()),
+            other => other.is_blob(),
+        }
+    }
+
     /// Bytes of one element in memory; for strings and lists, the 16 bytes of the reference. Saturates for types that
     /// `validate` refuses.
     pub fn item_size(&self) -> u32 {
@@ -172,7 +190,7 @@ impl DType {
 
     /// Checks all limits. The error names the one that the type violates.
     pub fn validate(&self) -> Result<(), String> {
-        self.count_leaves(0, false)?;
+        self.count_leaves(0)?;
         let mut paths = std::collections::BTreeSet::new();
         for leaf in self.leaves() {
             if let Some(twice) = paths.replace(leaf.path) {
@@ -182,7 +200,7 @@ impl DType {
         Ok(())
     }
 
-    fn count_leaves(&self, depth: usize, inside: bool) -> Result<usize, String> {
+    fn count_leaves(&self, depth: usize) -> Result<usize, String> {
         let size = match self {
             DType::Unicode(n) => u64::from(*n) * 4,
             other => u64::from(other.item_size()),
@@ -192,9 +210,6 @@ impl DType {
         }
         match self {
             DType::Record(record) => record.count_leaves(depth),
-            DType::String | DType::Ragged(_) if inside => {
-                Err(format!("a record cannot have a member of type {self}"))
-            }
             _ => Ok(1),
         }
     }
@@ -261,7 +276,7 @@ impl Record {
             if member.shape.len() > crate::MAX_NDIM {
                 return Err(format!("member {name:?} has more than {} dimensions", crate::MAX_NDIM));
             }
-            let inner = member.dtype.count_leaves(depth + 1, true)?;
+            let inner = member.dtype.count_leaves(depth + 1)?;
             let (repeat, size) = member.extent()?;
             let elements = if matches!(member.dtype, DType::Record(_)) { repeat as usize } else { 1 };
             leaves = leaves.saturating_add(inner.saturating_mul(elements));

@@ -59,6 +59,8 @@ pub struct GroupHead {
     pub entries: u64,
     /// On the last frame: id and uid of the variables of the group's entries, ascending.
     pub variables: Vec<(u32, u64)>,
+    /// On the last frame: when the group was closed, in nanoseconds since 1970; 0: not known.
+    pub closed: u64,
 }
 
 impl FileHeader {
@@ -143,7 +145,9 @@ impl GroupHead {
     fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
         let named = self.last && !self.variables.is_empty();
-        out.map(4 + usize::from(self.step.is_some()) + usize::from(self.last) + usize::from(named));
+        let timed = self.last && self.closed > 0;
+        let optional = [self.step.is_some(), self.last, named, timed];
+        out.map(4 + optional.into_iter().filter(|there| *there).count());
         if let Some(step) = self.step {
             out.u64(0).u64(step);
         }
@@ -157,11 +161,15 @@ impl GroupHead {
                 out.array(2).u64((*id).into()).u64(*uid);
             }
         }
+        if timed {
+            out.u64(7).u64(self.closed);
+        }
         out.finish()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
+        let mut closed = None;
         let (mut step, mut last, mut replace) = (None, None, None);
         let (mut group, mut part, mut entries, mut variables) = (None, None, None, Vec::new());
         source.fields(|source, key| {
@@ -178,6 +186,7 @@ impl GroupHead {
                         Ok((source.u32()?, source.u64()?))
                     })?
                 }
+                7 => closed = Some(source.u64()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -185,7 +194,7 @@ impl GroupHead {
         source.end()?;
         let last = source.need(last, "final")?;
         let sorted = variables.is_sorted_by(|a, b| a.0 < b.0) && (last || variables.is_empty());
-        if step == Some(u64::MAX) || entries.is_some() != last || !sorted {
+        if step == Some(u64::MAX) || entries.is_some() != last || !sorted || (closed.is_some() && !last) {
             return Err(source.corrupt("impossible head of a group"));
         }
         Ok(GroupHead {
@@ -196,6 +205,7 @@ impl GroupHead {
             part: source.need(part, "number in the group")?,
             entries: entries.unwrap_or(0),
             variables,
+            closed: closed.unwrap_or(0),
         })
     }
 

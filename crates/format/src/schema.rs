@@ -145,6 +145,11 @@ impl Variable {
         {
             return Err(format!("a fill value of {} bytes for {}", fill.len(), self.dtype));
         }
+        if let Some(fill) = &self.fill
+            && let Some(leaf) = self.dtype.leaves().iter().find(|leaf| leaf.fills_with_blob(fill))
+        {
+            return Err(format!("a fill value of member {:?}, which is a {}", leaf.path, leaf.dtype));
+        }
         if self.access.len() > MAX_ACCESS {
             return Err(format!("a mix of reads of {} bytes; {MAX_ACCESS} are possible", self.access.len()));
         }

@@ -101,6 +101,21 @@ impl Steps {
         }
     }
 
+    /// Removes a step; the remaining steps form the same runs as if it had never been inserted. O(runs).
+    pub fn remove(&mut self, step: u64) {
+        if !self.contains(step) {
+            return;
+        }
+        let at = self.runs.partition_point(|run| run.first <= step).saturating_sub(1);
+        // If the run's first step goes, the run before it may go on.
+        let tail = self.runs.split_off(at.saturating_sub(1));
+        for run in tail {
+            let (head, rest) = run.split(run.below(step));
+            self.push(head);
+            self.push(if rest.first == step { rest.split(1).1 } else { rest });
+        }
+    }
+
     /// Appends a run above all others: it continues the last run as far as it fits.
     fn push(&mut self, mut run: StepRun) {
         if run.count == 0 {

@@ -49,7 +49,7 @@ impl TypedArray {
     /// Checks the type, the number of dimensions, and the length of the data.
     pub fn validate(&self) -> Result<(), String> {
         self.dtype.validate()?;
-        if self.dtype.is_blob() {
+        if self.dtype.has_blobs() {
             return Err("a typed array cannot hold strings or lists of any length; use a list".into());
         }
         if self.shape.len() > crate::MAX_NDIM {

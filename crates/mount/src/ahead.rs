@@ -1,12 +1,13 @@
-//! How much is produced for one read of a file, and whether the kernel caches the bytes.
+//! Decides how many bytes are produced for one read of a file, and whether the kernel caches them.
 //!
-//! Producing even a few bytes costs the decoding of whole subchunks. So for a program that reads sequentially large
-//! pieces are produced, each while the program reads the previous one. A program that reads at random gets only what it
+//! Producing even a few bytes decodes whole subchunks. A program that reads sequentially therefore gets large pieces,
+//! each produced while the program reads the previous one. A program that reads at random gets only the bytes that it
 //! requests.
 //!
 //! A long read is written directly to the program's memory: the kernel's cache would cost a copy and a page per 4 KiB,
-//! and the container's own bytes are cached already. Mappings, short reads, and cells that are slow to produce gain
-//! more from the cache.
+//! and the container's own bytes are cached already. For mappings, short reads, and cells that are slow to produce, the
+//! cache saves more than it costs. The same holds for a file that is read again: after as many bytes were read as the
+//! file has, the next handle fills the cache, and later handles read from it.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(crate) const PIECE: u64 = 4 << 20;
 const NEAR: u64 = 2 << 20;
 /// A shorter read counts as sequential only if it continues the previous one exactly.
 const SHORT: u64 = 64 << 10;
-/// The kernel caches shorter files.
+/// The kernel always caches files shorter than this.
 const LEAST_DIRECT: u64 = 1 << 20;
 /// After this many reads the pattern of a program is known.
 const ENOUGH: u64 = 64;
@@ -75,7 +76,8 @@ impl Seen {
         let short = self.reads >= ENOUGH && self.bytes / self.reads < SHORT;
         let fast = u128::from(FAST) * self.took.as_nanos() <= u128::from(self.made) * 1_000_000_000;
         let slow = self.made >= 2 * PIECE && !fast;
-        match size < LEAST_DIRECT || self.mapped || short || slow {
+        let again = self.bytes >= size;
+        match size < LEAST_DIRECT || self.mapped || short || slow || again {
             true => Way::Kept,
             false => Way::Direct,
         }
@@ -88,7 +90,7 @@ pub(crate) fn goes_on(asked: &Range<u64>, before: Option<u64>) -> bool {
     before.is_some_and(|before| before == asked.start || (long && before.abs_diff(asked.start) <= NEAR))
 }
 
-/// The bytes to produce for a read of `asked` in a file of `size` bytes, which is sequential or not.
+/// The bytes to produce for a read of `asked` in a file of `size` bytes. `goes_on` says whether the read is sequential.
 pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     let end = asked.end.min(size);
     match goes_on {
@@ -97,7 +99,7 @@ pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     }
 }
 
-/// The next piece, if the file is that long.
+/// The piece after this one, unless the file ends there.
 pub(crate) fn next(piece: &Range<u64>, size: u64) -> Option<Range<u64>> {
     let next = piece.end..piece.end.saturating_add(PIECE).min(size);
     (next.start < next.end).then_some(next)
@@ -130,13 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn mappings_short_reads_and_slow_cells_are_kept() {
+    fn mappings_short_reads_slow_cells_and_what_is_read_again_are_kept() {
         let mut seen = Seen::default();
         assert_eq!(seen.way(1000), Way::Kept);
         assert_eq!(seen.way(GIB), Way::Direct);
         for _ in 0..ENOUGH {
             seen.read(1 << 20, false);
         }
+        assert_eq!(seen.way(ENOUGH << 20), Way::Kept, "all of it was read, so it is read again");
         seen.made(GIB, Duration::from_millis(200));
         assert_eq!(seen.way(GIB), Way::Direct);
         let (mut short, mut mapped, mut slow) = (Seen::default(), seen, Seen::default());

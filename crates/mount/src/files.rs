@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
 use drystone_file_store::{Failure, Files, Handle, Stat};
@@ -23,12 +23,19 @@ use crate::room::with_room;
 pub(crate) const BASE: u64 = 1 << 62;
 /// The recommended size of reads and writes.
 const BLOCK: u32 = 1 << 20;
-/// Flag of `fallocate`: the length does not change.
+/// Bits of a mode: the program runs as the owner, or as the group, of its file.
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const GROUP_RUNS: u32 = 0o010;
+/// Flag of `fallocate`: the file keeps its length.
 const KEEP_SIZE: i32 = 1;
 /// Flag of `fallocate`: the range becomes a hole.
 const PUNCH_HOLE: i32 = 2;
 /// Flag of `fallocate`: the range becomes zeros.
 const ZERO_RANGE: i32 = 16;
+
+/// How long an answer holds that no other mount writes.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The answer to a request.
 pub(crate) type Answer<T> = std::result::Result<T, Errno>;
@@ -42,6 +49,8 @@ pub(crate) struct FileTree {
     open: Mutex<HashMap<u64, Arc<Handle>>>,
     listings: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
     next: AtomicU64,
+    /// When it was looked for other mounts that write, and whether there were any.
+    looked: Mutex<Option<(Instant, bool)>>,
 }
 
 /// The errno of a failure. Damage and failures of the store are also printed to standard error.
@@ -67,6 +76,7 @@ pub(crate) fn errno(failure: &Failure) -> Errno {
         Failure::Store(StoreError::PermissionDenied { .. }) => Errno::EACCES,
         Failure::Store(_) | Failure::Damaged { .. } => Errno::EIO,
         Failure::NoAppend(_) => Errno::EOPNOTSUPP,
+        Failure::Taken { .. } | Failure::Fenced => Errno::EIO,
     };
     eprintln!("drystone: {failure}");
     errno
@@ -85,18 +95,22 @@ fn time(nanoseconds: i64) -> SystemTime {
 }
 
 fn set_time(time: TimeOrNow) -> TimeChange {
-    let nanoseconds = |distance: Duration| i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX);
     match time {
         TimeOrNow::Now => TimeChange::Now,
-        TimeOrNow::SpecificTime(time) => TimeChange::To(match time.duration_since(UNIX_EPOCH) {
-            Ok(behind) => nanoseconds(behind),
-            // Whole seconds count backwards from 1970, and the nanoseconds forwards from there (as fuser 0.18 passes
-            // them).
-            Err(before) => {
-                let rest = Duration::from_nanos(before.duration().subsec_nanos().into());
-                nanoseconds(rest) - nanoseconds(before.duration() - rest)
-            }
-        }),
+        TimeOrNow::SpecificTime(time) => TimeChange::To(nanoseconds_of(time)),
+    }
+}
+
+/// A time that the kernel sent, in nanoseconds since 1970.
+fn nanoseconds_of(time: SystemTime) -> i64 {
+    let nanoseconds = |distance: Duration| i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(behind) => nanoseconds(behind),
+        // Whole seconds count backwards from 1970, and the nanoseconds forwards from there (as fuser 0.18 passes them).
+        Err(before) => {
+            let rest = Duration::from_nanos(before.duration().subsec_nanos().into());
+            nanoseconds(rest) - nanoseconds(before.duration() - rest)
+        }
     }
 }
 
@@ -140,7 +154,13 @@ fn number(inode: INodeNo) -> u64 {
 
 impl FileTree {
     pub(crate) fn new(files: Arc<Files>) -> Self {
-        FileTree { files, open: Mutex::default(), listings: Mutex::default(), next: AtomicU64::new(BASE) }
+        FileTree {
+            files,
+            open: Mutex::default(),
+            listings: Mutex::default(),
+            next: AtomicU64::new(BASE),
+            looked: Mutex::default(),
+        }
     }
 
     /// Whether an inode, or a handle, is one of these files.
@@ -155,15 +175,15 @@ impl FileTree {
 
     /// The folder of all files.
     pub(crate) fn root(&self) -> Answer<FileAttr> {
-        answer(self.files.stat(ROOT)).map(|stat| attributes(&stat))
+        answer(self.files.stat(ROOT)).map(|stat| self.shown(&stat))
     }
 
     pub(crate) fn entry(&self, folder: INodeNo, name: &OsStr) -> Answer<FileAttr> {
-        answer(self.files.entry(number(folder), name.as_bytes())).map(|stat| attributes(&stat))
+        answer(self.files.entry(number(folder), name.as_bytes())).map(|stat| self.shown(&stat))
     }
 
     pub(crate) fn attributes(&self, inode: INodeNo) -> Answer<FileAttr> {
-        answer(self.files.stat(number(inode))).map(|stat| attributes(&stat))
+        answer(self.files.stat(number(inode))).map(|stat| self.shown(&stat))
     }
 
     pub(crate) fn target(&self, inode: INodeNo) -> Answer<Vec<u8>> {
@@ -183,9 +203,47 @@ impl FileTree {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
     ) -> Answer<FileAttr> {
-        let set = SetAttrs { mode, uid, gid, atime: atime.map(set_time), mtime: mtime.map(set_time) };
-        answer(self.files.set(number(inode), set, size)).map(|stat| attributes(&stat))
+        let ctime = ctime.map(nanoseconds_of);
+        let (atime, mtime) = (atime.map(set_time), mtime.map(set_time));
+        let mut set = SetAttrs { mode, uid, gid, atime, mtime, ctime };
+        if mode.is_none() && self.files.is_alone() && (size.is_some() || uid.is_some() || gid.is_some()) {
+            set.mode = self.without_ids(number(inode))?;
+        }
+        answer(self.files.set(number(inode), set, size)).map(|stat| self.shown(&stat))
+    }
+
+    /// The mode of a file without the bits that run it as its owner or group; `None` if it has none of them. The kernel
+    /// leaves it to a file system with [`InitFlags::FUSE_HANDLE_KILLPRIV_V2`](fuser::InitFlags) to remove them when a
+    /// file changes.
+    fn without_ids(&self, ino: u64) -> Answer<Option<u32>> {
+        let stat = answer(self.files.stat(ino))?;
+        let mode = stat.attrs.mode;
+        let group = if mode & GROUP_RUNS != 0 { SET_GID } else { 0 };
+        let drop = mode & (SET_UID | group);
+        Ok((stat.kind == Body::File && drop != 0).then_some(mode & !drop))
+    }
+
+    /// Removes the bits that run a file as its owner or group.
+    pub(crate) fn drop_ids(&self, inode: INodeNo) -> Answer<()> {
+        match self.without_ids(number(inode))? {
+            Some(mode) => {
+                let set = SetAttrs { mode: Some(mode), ..SetAttrs::default() };
+                answer(self.files.set(number(inode), set, None)).map(|_| ())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The attributes of an inode. If the kernel collects writes, it knows more of a file than is stored: a file must
+    /// not seem to be one hole, since programs that copy it would skip its bytes.
+    fn shown(&self, stat: &Stat) -> FileAttr {
+        let mut shown = attributes(stat);
+        if self.files.is_alone() && stat.kind == Body::File {
+            shown.blocks = shown.blocks.max(1);
+        }
+        shown
     }
 
     pub(crate) fn make(
@@ -197,7 +255,7 @@ impl FileTree {
         body: Body,
     ) -> Answer<FileAttr> {
         let made = self.files.make(number(folder), name.as_bytes(), body, mode, owner(request));
-        answer(made).map(|stat| attributes(&stat))
+        answer(made).map(|stat| self.shown(&stat))
     }
 
     pub(crate) fn remove(&self, folder: INodeNo, name: &OsStr, is_folder: bool) -> Answer<()> {
@@ -231,7 +289,7 @@ impl FileTree {
         locked(&self.open).get(&number).cloned().ok_or(Errno::EBADF)
     }
 
-    /// Passes the bytes from `offset` to `give`; fewer at the end of the file.
+    /// Reads `len` bytes from `offset` on, fewer at the end of the file, and passes them to `give`.
     pub(crate) fn read(&self, handle: u64, offset: u64, len: u32, give: impl FnOnce(&[u8])) -> Answer<()> {
         let ino = self.handle(handle)?.ino();
         with_room(len as usize, |room| {
@@ -241,8 +299,26 @@ impl FileTree {
         })
     }
 
+    /// Writes at an offset, or at the end of the file.
     pub(crate) fn write(&self, handle: u64, at: Option<u64>, bytes: &[u8]) -> Answer<()> {
+        // Another mount may have begun to write after the file was opened.
+        if at.is_none() && self.is_shared_by_now()? {
+            return Err(Errno::EOPNOTSUPP);
+        }
         answer(self.files.write(&*self.handle(handle)?, at, bytes))
+    }
+
+    /// Whether other mounts write. Looks again if the last look is older than [`LOOK`].
+    fn is_shared_by_now(&self) -> Answer<bool> {
+        let mut looked = locked(&self.looked);
+        match *looked {
+            Some((at, shared)) if at.elapsed() < LOOK => Ok(shared),
+            _ => {
+                let shared = answer(self.files.is_shared())?;
+                *looked = Some((Instant::now(), shared));
+                Ok(shared)
+            }
+        }
     }
 
     /// Makes writes visible to other mounts.

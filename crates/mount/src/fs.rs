@@ -1,7 +1,8 @@
 //! Views for the kernel: names, attributes, open files, answers.
 //!
 //! Invariants
-//! - the kernel caches a name below `latest` for [`SOON`], and other names as long as it likes;
+//! - the kernel caches a name that may mean another file later, such as one below `latest`, for at most [`SOON`]. It
+//!   caches other names for [`FOREVER`];
 //! - a handle of a name below `latest` shows the newest snapshot. Opening an older one is refused as stale; then the
 //!   kernel looks the name up again and opens the file that it finds.
 
@@ -29,16 +30,16 @@ use crate::shown::{Shown, Snapshots};
 use crate::stored::{self, OpenStored, StoredFiles};
 use crate::tree::{Entry, below};
 
-/// How long the kernel may cache what cannot change.
+/// How long the kernel may cache names and attributes that cannot change.
 const FOREVER: Duration = Duration::from_secs(3600);
 /// How long it may cache names and attributes of the newest snapshot. An open always checks for the newest one.
 const SOON: Duration = Duration::from_secs(1);
 /// Within this time the kernel repeats the lookup of a file that was refused as stale. It does so only once, so the
 /// second open of the same thread is granted; otherwise continuous commits would keep programs from opening files.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Bytes that the kernel reads ahead.
+/// Number of bytes that the kernel reads ahead.
 const READ_AHEAD: u32 = 1 << 20;
-/// How deep the file systems may be stacked whose files the kernel reads itself.
+/// Maximum depth of stacked file systems whose files the kernel reads itself.
 const STACKED: u32 = 2;
 
 /// The folder of the Zarr hierarchy in the folder of a snapshot, unless a group has this name.
@@ -47,7 +48,7 @@ const ZARR: &str = "zarr";
 /// The folder of published replicas, in the root.
 const PUBLISHED: &str = "published";
 
-/// The file system.
+/// The views as a file system.
 pub(crate) struct Views {
     snapshots: Snapshots,
     inodes: Mutex<Inodes>,
@@ -56,8 +57,8 @@ pub(crate) struct Views {
     seen: Mutex<HashMap<u64, Seen>>,
     pieces: Arc<Pieces>,
     stored: StoredFiles,
-    /// Whether the kernel supports mappings of files whose reads go directly to programs (Linux 6.6 or newer). If not,
-    /// no reads do.
+    /// Whether the kernel supports mappings of files that programs read directly (Linux 6.6 or newer). If not, no file
+    /// is read directly.
     direct: AtomicBool,
     /// Whether the kernel reads stored files itself.
     passes: AtomicBool,
@@ -253,8 +254,8 @@ impl Views {
         })
     }
 
-    /// Whether an open is refused: the file belongs to an older snapshot than the newest, and its name already meant
-    /// the newer one before the open began.
+    /// Whether an open is refused: the name of the file means the newest snapshot, and the file belongs to an older
+    /// one.
     fn is_stale(&self, thread: u32, node: &Node) -> Result<bool> {
         let Some(version) = node.as_newest() else { return Ok(false) };
         let again = locked(&self.stale).remove(&thread).is_some_and(|refused| refused.elapsed() < AGAIN);
@@ -288,11 +289,11 @@ impl Views {
         handle
     }
 
-    /// Opens a stored file. The kernel reads it itself if it may.
+    /// Opens a stored file. The kernel reads it itself where that is allowed.
     fn open_stored(&self, number: u64, path: &str, identity: Identity, reply: ReplyOpen) {
         let file = match self.stored.open(path, identity) {
             Ok(Some(file)) => file,
-            // It was published again, so the name means another file now.
+            // The file was published again, so its name means another file now.
             Ok(None) => return reply.error(Errno::ESTALE),
             Err(error) => return reply.error(refused(&error)),
         };
@@ -347,7 +348,7 @@ impl Filesystem for Views {
         }
         let direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         self.direct.store(direct, Ordering::Relaxed);
-        // Only root may use this, on kernels from 6.9 on.
+        // Only root may let the kernel read stored files, on Linux 6.9 or newer.
         let asked = rustix::process::geteuid().is_root()
             && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
             && config.set_max_stack_depth(STACKED).is_ok();
@@ -440,7 +441,7 @@ impl Filesystem for Views {
             }
             Some(Handle::View(open)) => open,
         };
-        // The kernel names the reading program, except when it fills pages of its own.
+        // The kernel passes a lock owner with a program's read, and none when it fills pages of a mapping.
         let for_mapping = open.way == Way::Direct && lock_owner.is_none();
         let mut reply = Some(reply);
         let done = open.read(offset, size, for_mapping, |bytes| {

@@ -1,4 +1,4 @@
-//! Inodes of views: which file or folder each number means.
+//! Inodes of views: the file or folder of each number.
 //!
 //! Invariants
 //! - an inode number means the same node for the life of the mount;
@@ -18,7 +18,7 @@ pub(crate) enum Node {
     Fragments,
     /// A folder of a snapshot; `None` for the newest.
     Folder(Option<u64>, String),
-    /// A file of a snapshot: number of the array, and whether it was found in the newest snapshot.
+    /// A file of a snapshot: the array and its form. `latest` is true if it was found below `latest`.
     Array {
         version: u64,
         latest: bool,
@@ -27,7 +27,7 @@ pub(crate) enum Node {
     },
     /// A fragment of the snapshot that was newest when it was found.
     Fragment(u64, String),
-    /// A folder of the Zarr hierarchy of a snapshot, and whether that was found as the newest. A folder has one path; a
+    /// A folder of the Zarr hierarchy of a snapshot, and whether it was found below `latest`. A folder has one path; a
     /// file may have several.
     ZarrFolder(u64, bool, String),
     /// A document or a chunk of that hierarchy.

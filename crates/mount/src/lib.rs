@@ -19,7 +19,7 @@
 //! /view/latest/GROUP/VARIABLE.npy    the newest snapshot; also .bin, .h5, .nc
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
 //! /view/17/zarr/...                  the snapshot as a Zarr hierarchy; also below latest
-//! /fragments/NAME                    a declared fragment, one step after the other
+//! /fragments/NAME                    a declared fragment, its steps in order
 //! /published/...                     published replicas, as they are stored
 //! /files/...                         byte files, which programs write
 //! ```
@@ -65,24 +65,35 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// How long programs may take to close their files after a signal. Files that stay open end with the process.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What programs may do with the byte files of a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read them.
+    Read,
+    /// Write them, too; other mounts may do so as well.
+    Write,
+    /// Write them, and the kernel collects the writes in its cache. No other mount may write meanwhile.
+    WriteBack,
+}
+
 /// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or
 /// SIGHUP. `folder` is the container's own folder, if it has one; then its published replicas and its free space are
 /// shown. `ready` is called when the file system is mounted.
 ///
-/// A mount point that a killed process left is removed first. Fails if the folder does not exist, FUSE is not
+/// A mount that a killed process left at the folder is unmounted first. Fails if the folder does not exist, FUSE is not
 /// available, or the user may not mount.
 pub fn serve(
     container: Container,
     folder: Option<PathBuf>,
     at: &Path,
-    write: bool,
+    access: Access,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     take_away_dead(at)?;
-    let files = opened(&container, write)?;
+    let files = opened(&container, access)?;
     let mut config = Config::default();
     config.mount_options = vec![
-        if write { MountOption::RW } else { MountOption::RO },
+        if access == Access::Read { MountOption::RO } else { MountOption::RW },
         MountOption::NoDev,
         MountOption::NoSuid,
         MountOption::FSName(container.location().replace(',', "_")),
@@ -94,7 +105,7 @@ pub fn serve(
     config.clone_fd = true;
     let tree = files.clone().map(files::FileTree::new);
     let views = fs::Views::new(container, folder.as_deref(), tree.is_some());
-    let whole = whole::Whole::new(views, tree, folder, write);
+    let whole = whole::Whole::new(views, tree, folder, access);
     let mut session = Session::new(whole, at, &config)?;
     let mut unmounter = session.unmount_callable();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -113,6 +124,11 @@ pub fn serve(
     let served = match ended {
         Some(served) => served,
         None => {
+            if access == Access::WriteBack
+                && let Err(error) = written_back(at)
+            {
+                eprintln!("drystone: writing what the kernel has collected: {error}");
+            }
             let busy = unmounter.unmount().is_err();
             // It also fails if another process has just unmounted the folder.
             match told.recv_timeout(if busy { AT_ONCE } else { PATIENCE }) {
@@ -128,23 +144,52 @@ pub fn serve(
     };
     // Writes to files that programs have not closed are committed too.
     let shut = files.map_or(Ok(()), |files| files.shut());
-    served.and(shut.map_err(io::Error::other))
+    unless_detached(served, at).and(shut.map_err(io::Error::other))
 }
 
-/// The byte files of a container. To write, they need not exist yet.
-fn opened(container: &Container, write: bool) -> io::Result<Option<Arc<Files>>> {
+/// The outcome of a mount. The kernel may abort the connection of a folder that was unmounted with open files, when the
+/// last one is closed: that is no failure. A connection that is aborted while the folder is mounted leaves it dead.
+fn unless_detached(served: io::Result<()>, at: &Path) -> io::Result<()> {
+    let aborted = Some(rustix::io::Errno::CONNABORTED.raw_os_error());
+    match served {
+        Err(error) if error.raw_os_error() == aborted && std::fs::metadata(at).is_ok() => Ok(()),
+        other => other,
+    }
+}
+
+/// The byte files of a container. For writing, they need not exist yet.
+fn opened(container: &Container, access: Access) -> io::Result<Option<Arc<Files>>> {
     let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-    let files = if write { container.files_to_write(owner).map(Some) } else { container.files() };
+    let files = match access {
+        Access::Read => container.files(),
+        Access::Write => container.files_to_write(owner, false).map(Some),
+        Access::WriteBack => container.files_to_write(owner, true).map(Some),
+    };
     files.map_err(io::Error::other)
 }
 
-/// Unmounts what [`serve`] mounted, from any process.
+/// Unmounts a folder that [`serve`] mounted. Any process may call it. Programs can go on with files that they have
+/// open, and the mount ends when the last one is closed; what the kernel has collected of them is written first.
 pub fn unmount(at: &Path) -> io::Result<()> {
     match rustix::mount::unmount(at, UnmountFlags::empty()) {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::PERM) => by_program(at, &["-u"]),
+        Err(rustix::io::Errno::BUSY) => leave_open_files(at),
+        Err(rustix::io::Errno::PERM) => match by_program(at, &["-u"]) {
+            Err(error) if error.to_string().contains("busy") => leave_open_files(at),
+            other => other,
+        },
         Err(error) => Err(error.into()),
     }
+}
+
+fn leave_open_files(at: &Path) -> io::Result<()> {
+    written_back(at)?;
+    detach(at)
+}
+
+/// Lets the kernel write what it has collected of files that are still open.
+fn written_back(at: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(std::fs::File::open(at)?)?)
 }
 
 fn detach(at: &Path) -> io::Result<()> {
@@ -154,7 +199,7 @@ fn detach(at: &Path) -> io::Result<()> {
     }
 }
 
-/// Ordinary users unmount by means of fusermount3, which mounted for them.
+/// Unmounts with the program fusermount3, which also mounts for ordinary users.
 fn by_program(at: &Path, options: &[&str]) -> io::Result<()> {
     let done = Command::new("fusermount3").args(options).arg(at).output().map_err(|error| {
         io::Error::new(
@@ -168,7 +213,7 @@ fn by_program(at: &Path, options: &[&str]) -> io::Result<()> {
     }
 }
 
-/// Removes a mount point of a killed process, at which every call fails.
+/// Unmounts the folder if a killed process left it mounted. Every call to such a folder fails.
 fn take_away_dead(at: &Path) -> io::Result<()> {
     match std::fs::metadata(at) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => detach(at),

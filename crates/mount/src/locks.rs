@@ -1,4 +1,5 @@
-//! The locks of this crate: none guards a state that a panic could leave half changed.
+//! The locks of this crate. A panic leaves no state half changed that one of them guards, so a poisoned lock is taken
+//! too.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

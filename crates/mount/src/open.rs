@@ -1,6 +1,7 @@
-//! An open view. Its reads are answered from pieces that were produced before, or by producing the requested bytes.
+//! An open view. It answers reads from pieces that were produced before, or produces the requested bytes.
 //!
-//! Invariant: a read that fails is repeated for only the requested range, so that damage beyond it does no harm.
+//! Invariant: if a longer piece cannot be produced, only the requested range is, so damage outside that range causes no
+//! error.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -72,8 +73,8 @@ impl Open {
         Ok(())
     }
 
-    /// Reads a range; fewer bytes at the end of the file. `for_mapping` says that they fill pages that a program has
-    /// mapped.
+    /// Reads a range, shorter at the end of the file, and passes its bytes to `give`. `for_mapping` says that the bytes
+    /// fill pages that a program has mapped.
     pub(crate) fn read(
         self: &Arc<Self>,
         offset: u64,
@@ -117,8 +118,8 @@ impl Open {
         Ok(())
     }
 
-    /// The parts of pieces that hold a range; they are produced now if more than the range is to be produced. `None` if
-    /// only the requested bytes are to be produced.
+    /// The parts of pieces that hold a range. Produces a piece now if it is longer than the range. `None` if the caller
+    /// must produce the requested bytes.
     fn parts(&self, asked: &Range<u64>, goes_on: bool) -> Option<Vec<Part>> {
         if let Some(parts) = self.pieces.find(self.file, asked) {
             return Some(parts);
@@ -138,8 +139,8 @@ impl Open {
         self.pieces.find(self.file, asked)
     }
 
-    /// Lets another thread produce the next piece, unless that was done. If it fails, the read of that piece reports
-    /// the error.
+    /// Lets another thread produce the next piece, unless it exists or is being produced. If it fails, the read of that
+    /// piece reports the error.
     fn make_ahead(self: &Arc<Self>, piece: &Range<u64>) {
         let Some(next) = ahead::next(piece, self.size) else { return };
         let Some(mut making) = self.pieces.begin(self.file, next) else { return };

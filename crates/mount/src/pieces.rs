@@ -1,7 +1,7 @@
 //! Produced pieces of files: those that programs read now, and those that they will read next.
 //!
 //! Invariants
-//! - pieces of a file never overlap, so that no byte is produced twice at once;
+//! - pieces of a file never overlap, so no byte is produced by two threads at once;
 //! - a read may wait for a piece that is being produced, but a thread that produces one never waits for another;
 //! - all pieces together have at most [`ROOM`] bytes, and none remains when the last file is closed.
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::locks::locked;
 
-/// Most bytes of all pieces.
+/// The most bytes of all pieces together.
 const ROOM: u64 = 64 << 20;
 /// Number of threads that produce pieces in advance.
 const MAKERS: usize = 2;
@@ -43,7 +43,7 @@ struct Piece {
     passed: bool,
 }
 
-/// A piece that is being produced. If it is dropped without [`finish`](Making::finish), it is given up.
+/// A piece that is being produced. Dropping it without [`finish`](Making::finish) gives the piece up.
 pub(crate) struct Making {
     pieces: Arc<Pieces>,
     file: u64,
@@ -91,7 +91,8 @@ impl State {
         Some(parts)
     }
 
-    /// Removes the piece that is needed least: one that was passed or, if `must`, the one used longest ago.
+    /// Removes the piece that is needed least, and returns its buffer: one that was read to its end or, if `must`, the
+    /// one used longest ago.
     fn take_out(&mut self, must: bool) -> Option<Vec<u8>> {
         let idle = |piece: &Piece| piece.bytes.as_ref().is_some_and(|bytes| Arc::strong_count(bytes) == 1);
         let candidates = self.pieces.iter().enumerate().filter(|(_, p)| idle(p) && (must || p.passed));
@@ -127,7 +128,7 @@ impl Pieces {
         if len > ROOM || state.pieces.iter().any(|p| p.file == file && meet(&p.range, &range)) {
             return None;
         }
-        // The buffer that was read last is still in the processor's caches.
+        // A buffer that was read lately is still in the processor's caches, so it is reused.
         let mut buffer = state.take_out(false);
         while state.bytes() + len > ROOM {
             buffer = Some(state.take_out(true)?);
@@ -154,7 +155,7 @@ impl Pieces {
             }
             sender
         });
-        // If no thread takes the work it is dropped, which gives up its piece.
+        // If no thread takes the work, it is dropped, which gives up its piece.
         let _ = sender.send(Box::new(work));
     }
 

@@ -8,10 +8,10 @@ use drystone::{Container, Error, ErrorKind, FlatArray, FragmentHandle, Frame, Pr
 use crate::tree::{Form, Tree};
 use crate::zarr::ZarrTree;
 
-/// Most snapshots that are kept ready; the one opened longest ago is dropped first.
+/// The most snapshots that are kept open. The one used longest ago is dropped first.
 const KEPT: usize = 16;
 
-/// How arrays are cut, by variable and member: the same in every snapshot of a mount.
+/// How arrays are cut into chunks of Zarr, by variable and member. All snapshots of a mount use the same cuts.
 type Cuts = Arc<Mutex<BTreeMap<(u64, u32), Vec<u64>>>>;
 
 /// One snapshot.
@@ -32,7 +32,7 @@ struct Array {
     hdf5: OnceLock<std::result::Result<Frame, Error>>,
 }
 
-/// A declared fragment, with its steps one after the other.
+/// A declared fragment, with its steps in order.
 pub(crate) struct Fragment {
     handle: FragmentHandle,
     /// Bytes of one step.
@@ -52,7 +52,7 @@ impl Shown {
             .collect();
         let schema = container.schema();
         let groups = schema.groups.keys().map(String::as_str).filter(|path| !path.starts_with('.'));
-        let tree = Tree::new(arrays.iter().map(|a| (a.flat.path(), !a.flat.is_record())), groups);
+        let tree = Tree::new(arrays.iter().map(|a| (a.flat.path(), forms(&a.flat))), groups);
         let mut fragments = BTreeMap::new();
         for name in container.whole_fragments()? {
             let handle = container.fragment(&name, &[])?;
@@ -120,7 +120,7 @@ impl Shown {
             let now = (out.len() as u64).min(size - cell) as usize;
             let (here, rest) = out.split_at_mut(now);
             if flat.is_record() {
-                // The bytes between members are not read, and may be left from another read.
+                // No read fills the bytes between members, and they may hold bytes of an earlier read.
                 here.fill(0);
             }
             flat.read_at(cell, here)?;
@@ -136,6 +136,16 @@ impl Shown {
         }
         Ok(())
     }
+}
+
+/// The forms in which an array is shown.
+fn forms(array: &FlatArray) -> Vec<Form> {
+    let may = |form: &Form| match form {
+        Form::Npy | Form::Bin => true,
+        Form::Hdf5 => !array.is_record(),
+        Form::NetCdf => array.is_netcdf(),
+    };
+    Form::ALL.into_iter().filter(may).collect()
 }
 
 impl Fragment {
@@ -180,7 +190,7 @@ impl Fragment {
 /// The snapshots of a container that were opened.
 pub(crate) struct Snapshots {
     container: Container,
-    /// Snapshots, the one opened last at the end.
+    /// Snapshots in the order of their last use, the newest use at the end.
     kept: Mutex<Vec<Arc<Shown>>>,
     cuts: Cuts,
 }

@@ -1,4 +1,4 @@
-//! Published replicas, as the files that they are: the kernel reads them itself if it may.
+//! Published replicas, shown as their stored files. The kernel reads these files itself where that is allowed.
 //!
 //! Invariants
 //! - an open file has the identity of its inode, or the open fails;
@@ -62,12 +62,12 @@ fn missing() -> Error {
 }
 
 impl StoredFiles {
-    /// For a container in this folder, or for one elsewhere.
+    /// The published files of a container in this folder; none if `container` is `None`.
     pub(crate) fn new(container: Option<&Path>) -> Self {
         StoredFiles { root: container.map(Path::to_owned), passed: Mutex::default() }
     }
 
-    /// Whether there are any.
+    /// Whether the container has published replicas.
     pub(crate) fn is_there(&self) -> bool {
         PUBLISHED.iter().any(|folder| self.place(folder).is_ok_and(|place| place.is_dir()))
     }

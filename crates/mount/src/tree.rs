@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// The format of an array's file, around its cells.
+/// The format of an array's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Form {
     /// A header of NumPy before the cells.
@@ -13,7 +13,7 @@ pub(crate) enum Form {
     Bin,
     /// Structures of HDF5 around the cells.
     Hdf5,
-    /// The same, since netCDF-4 files are HDF5 files.
+    /// Structures of HDF5 too, since netCDF-4 files are HDF5 files.
     NetCdf,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tree of arrays, given by path and whether HDF5 can represent them, and of groups, which may be empty.
+    /// Builds the tree from arrays, given as path and forms, and from groups, which may be empty.
     pub(crate) fn new<'p>(
-        arrays: impl IntoIterator<Item = (&'p str, bool)>,
+        arrays: impl IntoIterator<Item = (&'p str, Vec<Form>)>,
         groups: impl IntoIterator<Item = &'p str>,
     ) -> Self {
         let mut tree = Tree::default();
@@ -55,13 +55,11 @@ impl Tree {
         for group in groups {
             tree.folder(group);
         }
-        for (number, (path, hdf5)) in arrays.into_iter().enumerate() {
+        for (number, (path, forms)) in arrays.into_iter().enumerate() {
             let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-            for form in Form::ALL {
-                if hdf5 || matches!(form, Form::Npy | Form::Bin) {
-                    let file = format!("{name}.{}", form.suffix());
-                    tree.folder(above).entry(file).or_insert(Entry::File(number, form));
-                }
+            for form in forms {
+                let file = format!("{name}.{}", form.suffix());
+                tree.folder(above).entry(file).or_insert(Entry::File(number, form));
             }
         }
         tree
@@ -98,7 +96,9 @@ mod tests {
 
     #[test]
     fn arrays_lie_in_the_folders_of_their_groups() {
-        let tree = Tree::new([("fields/T", true), ("P", false), ("P/x", true)], ["", "empty", "a/b"]);
+        let plain = vec![Form::Npy, Form::Bin];
+        let arrays = [("fields/T", Form::ALL.to_vec()), ("P", plain), ("P/x", Form::ALL.to_vec())];
+        let tree = Tree::new(arrays, ["", "empty", "a/b"]);
         let names = |folder: &str| -> Vec<String> {
             tree.entries(folder).map(|entries| entries.keys().cloned().collect()).unwrap_or_default()
         };

@@ -12,13 +12,17 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::Access;
 use crate::files::{Answer, FileTree};
 use crate::fs::Views;
 
-/// Most bytes that the kernel passes in one write.
+/// The most bytes that the kernel passes in one write.
 const MOST_WRITTEN: u32 = 1 << 20;
 /// Zero: other mounts may change names and attributes, so the kernel must not cache them.
 const NEVER: Duration = Duration::ZERO;
+/// How long the kernel may cache names and attributes of files that only this mount changes: it knows every change,
+/// except of the number of stored bytes.
+const ALONE: Duration = Duration::from_secs(1);
 /// The folder of the files, in the root.
 const FILES: &str = "files";
 /// The bits of a mode that hold the kind of an inode.
@@ -38,15 +42,29 @@ pub(crate) struct Whole {
     files: Option<FileTree>,
     /// The container's folder, for its free space.
     folder: Option<PathBuf>,
-    writes: bool,
+    access: Access,
 }
 
 impl Whole {
-    pub(crate) fn new(views: Views, files: Option<FileTree>, folder: Option<PathBuf>, writes: bool) -> Self {
-        Whole { views, files, folder, writes }
+    pub(crate) fn new(
+        views: Views,
+        files: Option<FileTree>,
+        folder: Option<PathBuf>,
+        access: Access,
+    ) -> Self {
+        Whole { views, files, folder, access }
     }
 
-    /// The files, if the inode or handle is one of them.
+    fn writes(&self) -> bool {
+        self.access != Access::Read
+    }
+
+    /// Whether the kernel collects writes in its cache.
+    fn collects(&self) -> bool {
+        self.access == Access::WriteBack
+    }
+
+    /// The files, if the number is that of one of their inodes or handles.
     fn files(&self, number: impl Into<u64>) -> Option<&FileTree> {
         self.files.as_ref().filter(|_| FileTree::has(number.into()))
     }
@@ -54,21 +72,30 @@ impl Whole {
     /// The files, for a request that changes an inode; views cannot be changed.
     fn changed(&self, number: impl Into<u64>) -> Answer<&FileTree> {
         match self.files(number) {
-            Some(files) if self.writes => Ok(files),
+            Some(files) if self.writes() => Ok(files),
             _ => Err(Errno::EROFS),
         }
     }
 
-    /// Programs read and write without the kernel's cache, so that all of them see the same bytes.
-    fn flags() -> FopenFlags {
-        FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+    /// Without write-back, programs read and write past the kernel's cache, so that those on all mounts see the same
+    /// bytes.
+    fn flags(&self) -> FopenFlags {
+        match self.collects() {
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+        }
     }
-}
 
-fn entry(answer: Answer<FileAttr>, reply: ReplyEntry) {
-    match answer {
-        Ok(attributes) => reply.entry(&NEVER, &attributes, Generation(0)),
-        Err(errno) => reply.error(errno),
+    /// How long the kernel may cache names and attributes of files.
+    fn lasts(&self) -> &'static Duration {
+        if self.collects() { &ALONE } else { &NEVER }
+    }
+
+    fn entry(&self, answer: Answer<FileAttr>, reply: ReplyEntry) {
+        match answer {
+            Ok(attributes) => reply.entry(self.lasts(), &attributes, Generation(0)),
+            Err(errno) => reply.error(errno),
+        }
     }
 }
 
@@ -94,11 +121,16 @@ impl Filesystem for Whole {
         if let Err(most) = config.set_max_write(MOST_WRITTEN) {
             let _ = config.set_max_write(most);
         }
-        // Without it shared mappings of files are refused, and programs report that themselves.
+        // Without this flag, the kernel refuses shared mappings of files, and programs report that.
         let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
-        if self.files.as_ref().is_some_and(|files| self.writes && !files.grants_locks()) {
-            // Requests for locks come here to be refused; otherwise the kernel would grant them among the programs of
-            // this mount.
+        if self.collects() {
+            // With the second flag the kernel does not request the attribute `security.capability` before each write.
+            let flags = InitFlags::FUSE_WRITEBACK_CACHE | InitFlags::FUSE_HANDLE_KILLPRIV_V2;
+            config.add_capabilities(flags).map_err(|_| std::io::ErrorKind::Unsupported)?;
+        }
+        if self.files.as_ref().is_some_and(|files| self.writes() && !files.grants_locks()) {
+            // With these flags, requests for locks reach this process, which refuses them. Otherwise the kernel would
+            // grant locks among the programs of this mount only.
             let locks = InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
             config.add_capabilities(locks).map_err(|_| std::io::ErrorKind::Unsupported)?;
         }
@@ -107,8 +139,10 @@ impl Filesystem for Whole {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match (&self.files, self.files(parent)) {
-            (_, Some(files)) => entry(files.entry(parent, name), reply),
-            (Some(files), None) if parent == INodeNo::ROOT && name == FILES => entry(files.root(), reply),
+            (_, Some(files)) => self.entry(files.entry(parent, name), reply),
+            (Some(files), None) if parent == INodeNo::ROOT && name == FILES => {
+                self.entry(files.root(), reply)
+            }
             _ => self.views.lookup(request, parent, name, reply),
         }
     }
@@ -116,7 +150,7 @@ impl Filesystem for Whole {
     fn getattr(&self, request: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
         let Some(files) = self.files(ino) else { return self.views.getattr(request, ino, fh, reply) };
         match files.attributes(ino) {
-            Ok(attributes) => reply.attr(&NEVER, &attributes),
+            Ok(attributes) => reply.attr(self.lasts(), &attributes),
             Err(errno) => reply.error(errno),
         }
     }
@@ -131,7 +165,7 @@ impl Filesystem for Whole {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _ctime: Option<std::time::SystemTime>,
+        ctime: Option<std::time::SystemTime>,
         _fh: Option<FileHandle>,
         _crtime: Option<std::time::SystemTime>,
         _chgtime: Option<std::time::SystemTime>,
@@ -139,8 +173,8 @@ impl Filesystem for Whole {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        match self.changed(ino).and_then(|files| files.set(ino, mode, uid, gid, size, atime, mtime)) {
-            Ok(attributes) => reply.attr(&NEVER, &attributes),
+        match self.changed(ino).and_then(|files| files.set(ino, mode, uid, gid, size, atime, mtime, ctime)) {
+            Ok(attributes) => reply.attr(self.lasts(), &attributes),
             Err(errno) => reply.error(errno),
         }
     }
@@ -166,7 +200,7 @@ impl Filesystem for Whole {
             REGULAR => files.make(request, parent, name, mode, Body::File),
             _ => Err(Errno::EPERM),
         };
-        entry(self.changed(parent).and_then(make), reply);
+        self.entry(self.changed(parent).and_then(make), reply);
     }
 
     fn mkdir(
@@ -179,7 +213,7 @@ impl Filesystem for Whole {
         reply: ReplyEntry,
     ) {
         let make = |files: &FileTree| files.make(request, parent, name, mode, Body::Folder);
-        entry(self.changed(parent).and_then(make), reply);
+        self.entry(self.changed(parent).and_then(make), reply);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -193,7 +227,8 @@ impl Filesystem for Whole {
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         use std::os::unix::ffi::OsStrExt;
         let body = Body::Link(target.as_os_str().as_bytes().to_vec());
-        entry(self.changed(parent).and_then(|files| files.make(request, parent, name, 0o777, body)), reply);
+        let made = self.changed(parent).and_then(|files| files.make(request, parent, name, 0o777, body));
+        self.entry(made, reply);
     }
 
     fn link(&self, _request: &Request, _ino: INodeNo, parent: INodeNo, _name: &OsStr, reply: ReplyEntry) {
@@ -224,11 +259,11 @@ impl Filesystem for Whole {
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let Some(files) = self.files(ino) else { return self.views.open(request, ino, flags, reply) };
-        if !self.writes && flags.acc_mode() != OpenAccMode::O_RDONLY {
+        if !self.writes() && flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(Errno::EROFS);
         }
         match files.open(ino, flags.0 & O_APPEND != 0) {
-            Ok(handle) => reply.opened(FileHandle(handle), Self::flags()),
+            Ok(handle) => reply.opened(FileHandle(handle), self.flags()),
             Err(errno) => reply.error(errno),
         }
     }
@@ -253,7 +288,7 @@ impl Filesystem for Whole {
         };
         match self.changed(parent).and_then(create) {
             Ok((made, handle)) => {
-                reply.created(&NEVER, &made, Generation(0), FileHandle(handle), Self::flags());
+                reply.created(self.lasts(), &made, Generation(0), FileHandle(handle), self.flags());
             }
             Err(errno) => reply.error(errno),
         }
@@ -298,10 +333,17 @@ impl Filesystem for Whole {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // Pages of a mapping are written to their offsets, whatever the flags of the handle.
-        let appends = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let at = (!appends).then_some(offset);
-        match self.changed(ino).and_then(|files| files.write(fh.0, at, data)) {
+        // Pages of the kernel's cache are written to their offsets, whatever the flags of the handle. A kernel that
+        // collects writes knows the end of the file.
+        let cached = self.collects() || write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let at = (cached || flags.0 & O_APPEND == 0).then_some(offset);
+        let write = |files: &FileTree| {
+            if self.collects() && write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                files.drop_ids(ino)?;
+            }
+            files.write(fh.0, at, data)
+        };
+        match self.changed(ino).and_then(write) {
             Ok(()) => reply.written(data.len() as u32),
             Err(errno) => reply.error(errno),
         }
@@ -309,7 +351,7 @@ impl Filesystem for Whole {
 
     fn flush(&self, _request: &Request, ino: INodeNo, fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         match self.files(ino) {
-            Some(files) if self.writes => empty(files.flush(fh.0), reply),
+            Some(files) if self.writes() => empty(files.flush(fh.0), reply),
             _ => reply.ok(),
         }
     }
@@ -467,7 +509,11 @@ impl Filesystem for Whole {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let Some(files) = self.files(ino) else { return reply.error(Errno::ENOSYS) };
+        // The kernel asks without writing the pages that it collects. After this errno it takes all bytes of a file as
+        // data itself.
+        let Some(files) = self.files(ino).filter(|_| !self.collects()) else {
+            return reply.error(Errno::ENOSYS);
+        };
         let found = match whence {
             SEEK_DATA => files.seek(fh.0, offset, true),
             SEEK_HOLE => files.seek(fh.0, offset, false),

@@ -95,7 +95,7 @@ impl ZarrTree {
         ZarrTree { view, documents, names }
     }
 
-    /// Whether a path is a folder. `NotFound` if there is nothing.
+    /// Whether a path is a folder. Fails with `NotFound` if nothing has this path.
     pub(crate) fn is_folder(&self, path: &str) -> Result<bool> {
         let place = self.names.place(path).ok_or_else(missing)?;
         let folder = self.names.is_folder(&place);

@@ -5,9 +5,8 @@
 //! the order of the plan until the window is full, and threads verify, decode and scatter what has arrived while others
 //! are under way.
 //!
-//! a window is chosen only from the store's features and from measurements, never from a clock or the load;
-//! - a window is chosen from the store's features and from measurements, and from nothing else: no clock, no
-//!   load;
+//! Invariants
+//! - a window is chosen from the store's features and from measurements, never from a clock or the load;
 //! - its bytes bound the memory of requests under way, except that a single larger request goes out alone.
 
 use std::fmt;

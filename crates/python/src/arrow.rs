@@ -1,13 +1,14 @@
 //! Tables as Arrow streams: the C data interface, wrapped in the capsules of the PyCapsule protocol.
 //!
-//! Python says what the columns are (`Field`) and gives an iterator of batches; each batch has a node per column: length, number
-//! of nulls, buffers as objects with the buffer protocol, children. Buffers are not copied: an array keeps them until its
-//! consumer releases it.
+//! Python describes the columns (`Field`) and gives an iterator of batches. A batch has a node per column:
+//! length, number of nulls, buffers as objects with the buffer protocol, children. Buffers are not copied: an
+//! array holds references to them until its consumer releases it.
 //!
 //! Invariants
-//! - a structure whose `release` is null is spent: its consumer has moved or released it;
-//! - releasing works on any thread, and also when the interpreter is gone: then the objects are left alone;
-//! - an error of the iterator becomes a code and the text of `get_last_error`, never an exception in the consumer's call.
+//! - a structure whose `release` is null has been moved or released by its consumer;
+//! - an array or stream may be released on any thread, and after the interpreter has ended, when Python objects
+//!   are leaked;
+//! - an error of the iterator becomes an error code and the text of `get_last_error`, never an exception.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -22,9 +23,9 @@ use pyo3::types::{PyCapsule, PyIterator};
 
 use crate::error::{Result, invalid};
 
-/// Nulls may occur.
+/// Flag: nulls may occur.
 const NULLABLE: i64 = 2;
-/// The code of an error whose text says more.
+/// Error code; `get_last_error` gives the details.
 const EIO: c_int = 5;
 
 /// `ArrowSchema` of the C data interface.
@@ -66,7 +67,8 @@ struct ArrowArrayStream {
     private_data: *mut c_void,
 }
 
-// SAFETY: what the pointers lead to is owned by the structure alone and is used by one thread at a time, as the interface demands.
+// SAFETY: the structure owns everything that its pointers lead to, and one thread uses it at a time, as the
+// interface demands.
 unsafe impl Send for ArrowSchema {}
 // SAFETY: as above.
 unsafe impl Send for ArrowArrayStream {}
@@ -74,7 +76,7 @@ unsafe impl Send for ArrowArrayStream {}
 impl Drop for ArrowSchema {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it was not released, and `self` is what it belongs to.
+            // SAFETY: it was not released, and `self` is the structure that it belongs to.
             unsafe { release(self) };
         }
     }
@@ -83,17 +85,17 @@ impl Drop for ArrowSchema {
 impl Drop for ArrowArrayStream {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it was not released, and `self` is what it belongs to.
+            // SAFETY: it was not released, and `self` is the structure that it belongs to.
             unsafe { release(self) };
         }
     }
 }
 
-/// Name, format, children.
+/// A field: name, format, children.
 #[derive(Clone, FromPyObject)]
 pub(crate) struct Field(String, String, Vec<Field>);
 
-/// What a schema owns.
+/// Memory owned by a schema.
 struct SchemaParts {
     _format: CString,
     _name: CString,
@@ -101,7 +103,7 @@ struct SchemaParts {
 }
 
 fn text(text: &str) -> CString {
-    // A name may hold a NUL, which C cannot say.
+    // A name may contain a NUL, which a C string cannot.
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
@@ -133,18 +135,18 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
     unsafe {
         let parts = Box::from_raw((*schema).private_data.cast::<SchemaParts>());
         for &child in &parts.children {
-            // A child that the consumer has moved is spent, and its box is freed all the same.
+            // A child that the consumer has moved has a null `release`; its box is freed here nevertheless.
             drop(Box::from_raw(child));
         }
         (*schema).release = None;
     }
 }
 
-/// Length, number of nulls, buffers, children.
+/// A node: length, number of nulls, buffers, children.
 #[derive(FromPyObject)]
 struct Node<'py>(i64, i64, Vec<Option<Bound<'py, PyAny>>>, Vec<Node<'py>>);
 
-/// What an array owns.
+/// Memory owned by an array.
 struct ArrayParts {
     held: Vec<PyBuffer<u8>>,
     buffers: Vec<*const c_void>,
@@ -186,7 +188,7 @@ impl ArrowArray {
 impl Drop for ArrowArray {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it was not released, and `self` is what it belongs to.
+            // SAFETY: it was not released, and `self` is the structure that it belongs to.
             unsafe { release(self) };
         }
     }
@@ -205,14 +207,14 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     }
 }
 
-/// The program ends: threads of consumers, which read ahead, may not wait for an interpreter that is going.
+/// Set when the program ends. Threads of consumers, which read ahead, must not wait for an interpreter that is ending.
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// Threads that are in Python on behalf of a consumer, or wait to be.
+/// Number of threads that execute Python for a consumer, or wait to.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// So long is waited for them at the end.
+/// How long the end of the program waits for them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does something in Python; `None`, without doing it, once the program ends.
+/// Runs a function with the interpreter attached; `None`, without running it, once the program ends.
 fn inside<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     INSIDE.fetch_add(1, Ordering::SeqCst);
     let done = if ENDING.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
@@ -220,7 +222,8 @@ fn inside<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     done
 }
 
-/// From now on no stream enters the interpreter, and none is in it when this returns: called when the program ends.
+/// Called when the program ends: no stream enters the interpreter from now on. Waits for the streams inside it,
+/// up to [`PATIENCE`].
 #[pyfunction]
 fn end_streams(py: Python<'_>) {
     ENDING.store(true, Ordering::SeqCst);
@@ -232,7 +235,7 @@ fn end_streams(py: Python<'_>) {
     });
 }
 
-/// Has [`end_streams`] called once when the program ends.
+/// Registers [`end_streams`] to be called once when the program ends.
 fn watch_the_end(py: Python<'_>) -> PyResult<()> {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
     WATCHED
@@ -244,7 +247,7 @@ fn watch_the_end(py: Python<'_>) -> PyResult<()> {
         .copied()
 }
 
-/// Gives Python objects back. They must not be touched once the interpreter is shutting down.
+/// Drops Python objects. They must not be touched once the interpreter is shutting down.
 fn leave<T>(held: T) {
     let mut held = Some(held);
     if inside(|_| drop(held.take())).is_none() {
@@ -252,7 +255,7 @@ fn leave<T>(held: T) {
     }
 }
 
-/// What a stream owns.
+/// Memory owned by a stream.
 struct StreamParts {
     fields: Vec<Field>,
     batches: Mutex<Option<Py<PyIterator>>>,
@@ -260,7 +263,7 @@ struct StreamParts {
 }
 
 unsafe extern "C" fn stream_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
-    // SAFETY: the consumer passes a stream of ours that is not released, and room for a schema, which may hold anything.
+    // SAFETY: the consumer passes a stream of ours that is not released, and memory for a schema with any content.
     unsafe {
         let parts = &*(*stream).private_data.cast::<StreamParts>();
         ptr::write(out, ArrowSchema::of(&parts.fields));
@@ -294,11 +297,11 @@ fn next(parts: &StreamParts) -> std::result::Result<Option<ArrowArray>, String> 
 }
 
 unsafe extern "C" fn stream_next(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int {
-    // SAFETY: as of `stream_schema`; a stream is pulled by one thread at a time.
+    // SAFETY: see `stream_schema`; one thread at a time reads a stream.
     let parts = unsafe { &*(*stream).private_data.cast::<StreamParts>() };
     match next(parts) {
         Ok(Some(batch)) => {
-            // SAFETY: `out` is room for an array.
+            // SAFETY: `out` is memory for an array.
             unsafe { ptr::write(out, batch) };
             0
         }
@@ -315,13 +318,14 @@ unsafe extern "C" fn stream_next(stream: *mut ArrowArrayStream, out: *mut ArrowA
 }
 
 unsafe extern "C" fn stream_error(stream: *mut ArrowArrayStream) -> *const c_char {
-    // SAFETY: as of `stream_schema`. The text stays until the next call on the stream.
+    // SAFETY: see `stream_schema`. The text stays valid until the next call on the stream.
     let parts = unsafe { &*(*stream).private_data.cast::<StreamParts>() };
     parts.error.lock().unwrap_or_else(PoisonError::into_inner).as_ptr()
 }
 
 unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
-    // SAFETY: the consumer passes the structure that holds this callback, once; `private_data` is the box of `arrow_stream`.
+    // SAFETY: the consumer passes the structure that holds this callback, once; `private_data` is the box of
+    // `arrow_stream`.
     let parts = unsafe {
         let parts = Box::from_raw((*stream).private_data.cast::<StreamParts>());
         (*stream).release = None;
@@ -336,7 +340,8 @@ pub(crate) fn arrow_schema<'py>(py: Python<'py>, fields: Vec<Field>) -> Result<B
     Ok(PyCapsule::new_with_value(py, ArrowSchema::of(&fields), c"arrow_schema")?)
 }
 
-/// A capsule `arrow_array_stream` of an iterator of batches: (rows, a node per field), a node being (length, nulls, buffers, children).
+/// A capsule `arrow_array_stream` of an iterator of batches: (rows, a node per field), a node being (length, nulls,
+/// buffers, children).
 #[pyfunction]
 pub(crate) fn arrow_stream<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! One subchunk by itself: what the Zarr codec of the package is made of.
+//! Encodes and decodes single subchunks, for the package's Zarr codec.
 
 use std::cell::RefCell;
 
@@ -11,11 +11,11 @@ use crate::dtype;
 use crate::error::{Failure, Result, invalid};
 
 thread_local! {
-    /// What decoders need each time, kept by every thread that decodes.
+    /// Buffers for decoding, kept by each decoding thread.
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
-/// The canonical text of a chain; an error if the text is not one.
+/// The canonical text of a chain; an error if the text is invalid.
 #[pyfunction]
 pub(crate) fn chain_text(transform: &str) -> Result<String> {
     drystone::Config::load_plugins()?;
@@ -23,7 +23,7 @@ pub(crate) fn chain_text(transform: &str) -> Result<String> {
     Ok(chain.canonical())
 }
 
-/// The stored form of one subchunk: `data` dense and little-endian, of elements of `dtype` in `shape`.
+/// Encodes one subchunk: `data` is dense and little-endian, with elements of `dtype` in `shape`.
 #[pyfunction]
 pub(crate) fn encode_subchunk<'py>(
     py: Python<'py>,
@@ -42,7 +42,7 @@ pub(crate) fn encode_subchunk<'py>(
     Ok(PyBytes::new(py, &stored.map_err(|e| invalid(format!("encoding with {transform}: {e}")))?))
 }
 
-/// The data with this stored form.
+/// Decodes one subchunk.
 #[pyfunction]
 pub(crate) fn decode_subchunk<'py>(
     py: Python<'py>,

@@ -13,7 +13,6 @@ use drystone::{
     Limits, Mode, NewVariable, OpenOptions, PublishOptions, SchemaOp, Scheme, StoreOptions, Targets,
     WriterOptions,
 };
-use drystone_region::{Operation, compute_on_release};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -158,7 +157,7 @@ impl ContainerHandle {
         Ok(py.detach(|| drystone::holders(place, &store, &keys))?)
     }
 
-    /// (weight, extents) of the reads that are remembered of a variable.
+    /// (weight, extents) of the observed reads of a variable.
     fn learnt_reads(&self, py: Python<'_>, path: &str) -> Result<Vec<(u64, Vec<u64>)>> {
         Ok(py.detach(|| self.container.learnt_reads(path))?)
     }
@@ -169,7 +168,7 @@ impl ContainerHandle {
         Ok(ContainerHandle { container: Held::new(container) })
     }
 
-    /// `drain`: whether the content of its tiers is brought home first.
+    /// `drain`: whether to drain its tiers first.
     fn close(&self, py: Python<'_>, drain: bool) -> Result<()> {
         Ok(py.detach(|| match drain {
             true => self.container.finish(),
@@ -180,46 +179,47 @@ impl ContainerHandle {
         })?)
     }
 
-    /// Brings home what the tiers of this node hold; seconds, or for ever.
+    /// Drains the tiers of this node. `timeout` in seconds; none: no limit.
     fn drain(&self, py: Python<'_>, timeout: Option<f64>, progress: Option<Py<PyAny>>) -> Result<()> {
         let timeout = parse_timeout(timeout)?;
         watched(py, progress.as_ref(), |progress| self.container.drain(timeout, progress))
     }
 
-    /// Tells the drain whether the application computes.
+    /// Informs the drain whether the application computes.
     fn computing(&self, on: bool) {
         self.container.computing(on);
     }
 
-    /// How data in tiers survives the loss of nodes.
+    /// The redundancy of data in tiers against the loss of nodes.
     #[getter]
     fn redundancy(&self) -> String {
         self.container.redundancy().to_string()
     }
 
-    /// Tiers: place, bytes, undrained bytes, oldest undrained step, bytes a second of the drain, hits, why it is left alone.
+    /// Tiers: folder, bytes, undrained bytes, oldest undrained step, bytes per second of the drain, hits, and
+    /// why it is not used.
     fn tiers(&self) -> Vec<TierItem> {
         self.container.tiers().into_iter().map(reports::tier).collect()
     }
 
-    /// Parts that are not home: node, writer and number of the part, step, bytes.
+    /// Parts that are not home: node, writer and part number, step, bytes, and whether this node has lost it.
     fn staged(&self, py: Python<'_>) -> Result<Vec<StagedItem>> {
         let found = py.detach(|| self.container.staged())?;
         Ok(found.into_iter().map(reports::staged).collect())
     }
 
-    /// Why the drain makes no progress.
+    /// Why the drain is stuck.
     fn drain_failure(&self) -> Option<String> {
         self.container.drain_failure().map(|error| error.to_string())
     }
 
-    /// Files that the snapshot needs and that are not there: (file, what is wrong).
+    /// Files that the snapshot needs and that are missing or damaged: (file, what is wrong).
     fn lost(&self, py: Python<'_>) -> Result<Vec<(String, String)>> {
         let found = py.detach(|| self.container.lost())?;
         Ok(found.into_iter().map(|damage| (damage.key, damage.message)).collect())
     }
 
-    /// Opens a container that has lost files, for reading what is left.
+    /// Opens a container with lost files, to read what is left.
     #[staticmethod]
     fn open_damaged(py: Python<'_>, path: &str) -> Result<Self> {
         let options = OpenOptions { damaged: true, ..OpenOptions::from(Mode::Read) };
@@ -257,7 +257,7 @@ impl ContainerHandle {
         Ok((snapshot.version(), snapshot.time()))
     }
 
-    /// Versions and times of all snapshots that can be read.
+    /// Versions and times of all readable snapshots.
     fn history(&self, py: Python<'_>) -> Result<Vec<(u64, u64)>> {
         Ok(py.detach(|| self.container.history())?)
     }
@@ -270,7 +270,7 @@ impl ContainerHandle {
         Ok(reports::committed(py.detach(|| self.container.commit())?))
     }
 
-    /// Files, writers, and what waits for a commit.
+    /// Files, writers, and uncommitted steps.
     fn describe(&self, py: Python<'_>) -> Result<Described> {
         Ok(reports::described(py.detach(|| self.container.describe())?))
     }
@@ -283,7 +283,7 @@ impl ContainerHandle {
         Ok(named.map(|(path, u)| (path, reports::used(u))).collect())
     }
 
-    /// By path of each variable: shapes of the subchunks of blocks that are cut, None for blocks that are whole.
+    /// By path of each variable: shapes of the subchunks of its blocks; None for blocks that are not cut.
     fn cuts(&self, py: Python<'_>) -> Result<BTreeMap<String, Vec<Option<Vec<u64>>>>> {
         let schema = self.open_container()?.schema();
         let found = py.detach(|| self.container.usage(false))?;
@@ -291,7 +291,7 @@ impl ContainerHandle {
         Ok(schema.named().filter_map(|(path, v)| Some((path.to_owned(), cuts(&v.id)?))).collect())
     }
 
-    /// The path of the variable or group that a path denotes, links followed; None if there is none.
+    /// The path of a variable or group after following links; None if it does not exist.
     fn followed(&self, path: &str) -> Result<Option<String>> {
         Ok(self.open_container()?.schema().follow(normal(path)))
     }
@@ -306,13 +306,13 @@ impl ContainerHandle {
         Ok(found.into_iter().map(|(step, level)| (step, level.name())).collect())
     }
 
-    /// The same as far as this handle knows, for counting.
+    /// The same, from what this handle already knows; for counting.
     fn known_levels(&self, py: Python<'_>) -> Result<BTreeMap<u64, &'static str>> {
         let found = py.detach(|| self.container.known_levels())?;
         Ok(found.into_iter().map(|(step, level)| (step, level.name())).collect())
     }
 
-    /// Waits until a step has a level; seconds, or for ever.
+    /// Waits until a step has a level. `timeout` in seconds; none: no limit.
     fn wait(&self, py: Python<'_>, step: &Bound<'_, PyAny>, level: &str, timeout: Option<f64>) -> Result<()> {
         let step = key::unsigned(step, "the step")?;
         let level = parse_level(level)?;
@@ -359,12 +359,12 @@ impl ContainerHandle {
         Ok(Some(if schema.groups.contains_key(&path) { "group" } else { "variable" }))
     }
 
-    /// Counters by name.
-    /// Where the engine says that it is, as spans name it.
+    /// The container's location, as spans name it.
     fn location(&self) -> String {
         self.container.location()
     }
 
+    /// Counters by name.
     fn metrics(&self) -> BTreeMap<&'static str, u64> {
         self.container.metrics().named().into_iter().collect()
     }
@@ -376,7 +376,7 @@ impl ContainerHandle {
         ReadingHandle::new(reading, member)
     }
 
-    /// A query for the cells that satisfy a condition; `over` are variables that have a say in the grid.
+    /// A query for the cells that satisfy a condition. `over`: further variables that determine the grid.
     fn query(
         &self,
         py: Python<'_>,
@@ -422,14 +422,7 @@ impl ContainerHandle {
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
     }
 
-    /// Results in transit: what is computed of a variable when regions of it are released.
-    fn on(&self, py: Python<'_>, source: &str, operation: &str, into: &str) -> Result<()> {
-        let operation = Operation::parse(operation)?;
-        let container = self.open_container()?;
-        Ok(py.detach(|| compute_on_release(container, source, &operation, into))?)
-    }
-
-    /// Makes a variable that is computed from others.
+    /// Creates a variable that is computed from others.
     #[pyo3(signature = (path, text, kind, edge, attrs))]
     fn derive(
         &self,
@@ -449,7 +442,7 @@ impl ContainerHandle {
         self.apply(py, SchemaOp::Derive(normal(path).into(), Box::new(definition)))
     }
 
-    /// Stores what is not current of derived variables: blocks, cells, bytes, boxes that the budget left out.
+    /// Stores derived values that are not current. Returns blocks, cells, bytes, and boxes beyond the budget.
     #[pyo3(signature = (paths, steps, budget))]
     fn store_derived(
         &self,
@@ -508,7 +501,7 @@ impl ContainerHandle {
         self.apply(py, SchemaOp::SetAttrs(normal(path).into(), all))
     }
 
-    /// Declares a text with values of its parameters; the names of its variables.
+    /// Declares a text with values of its parameters; returns the names of its variables.
     fn declare(&self, py: Python<'_>, text: &str, values: &Bound<'_, PyDict>) -> Result<Vec<String>> {
         let values = parameters(values)?;
         let values: Vec<(&str, i64)> = values.iter().map(|(n, v)| (n.as_str(), *v)).collect();
@@ -539,7 +532,7 @@ impl ContainerHandle {
         Ok(py.detach(|| self.container.end_batch(commit))?)
     }
 
-    /// How the model cuts a block, as text; the extents of a subchunk; where the expected reads come from.
+    /// How the model cuts a block, as text; the shape of a subchunk; the source of the expected reads.
     fn cut_of(
         &self,
         py: Python<'_>,
@@ -569,7 +562,7 @@ impl ContainerHandle {
         Ok(WriterHandle::new(writer, self.container.clone()))
     }
 
-    /// `which` is true for all, false for none, else the steps to adopt, or (`but`) those not to.
+    /// `which`: true for all steps, false for none, else the steps to adopt, or, with `but`, those not to adopt.
     fn recover(
         &self,
         py: Python<'_>,
@@ -581,7 +574,7 @@ impl ContainerHandle {
         Ok(reports::recovered(py.detach(|| self.container.recover(&adopt, &lost_nodes))?))
     }
 
-    /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.
+    /// `progress(done, total)` is called from time to time, in bytes. If it returns `False` or raises, the work stops.
     #[pyo3(signature = (variables, memory, compressor, chunks, format, path, folder, progress))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of publish")]
     fn publish(
@@ -619,7 +612,8 @@ impl ContainerHandle {
         Ok(reports::published(report, file))
     }
 
-    /// `older_than` in seconds; `progress(done, total)` is called per object; `False` from it, or an exception, stops.
+    /// `older_than` in seconds. `progress(done, total)` is called per object; if it returns `False` or raises,
+    /// the work stops.
     fn gc(
         &self,
         py: Python<'_>,
@@ -638,7 +632,8 @@ impl ContainerHandle {
         Ok(reports::collected(report))
     }
 
-    /// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot); `progress` as in `gc`.
+    /// (blocks, blocks that already had an index, bytes of values, bytes of the index, snapshot); `progress` as
+    /// in `gc`.
     fn index(
         &self,
         py: Python<'_>,
@@ -657,17 +652,17 @@ impl ContainerHandle {
         Ok(reports::indexed(done))
     }
 
-    /// How many blocks had a sorted replica.
+    /// Returns how many blocks had a sorted replica.
     fn drop_sort(&self, py: Python<'_>, name: &str, by: &str) -> Result<u64> {
         Ok(py.detach(|| self.container.drop_sort(name, by))?)
     }
 
-    /// How many blocks had an index.
+    /// Returns how many blocks had an index.
     fn drop_index(&self, py: Python<'_>, name: &str) -> Result<u64> {
         Ok(py.detach(|| self.container.drop_index(name))?)
     }
 
-    /// Seconds and bytes that a calibration may use.
+    /// Limits of a calibration, in seconds and bytes.
     fn calibrate(&self, py: Python<'_>, seconds: f64, most: &Bound<'_, PyAny>) -> Result<CalibrationResult> {
         let time = std::time::Duration::try_from_secs_f64(seconds)
             .map_err(|_| invalid("seconds is a positive number"))?;
@@ -675,12 +670,12 @@ impl ContainerHandle {
         Ok(reports::calibrated(py.detach(|| self.container.calibrate(&limits))?))
     }
 
-    /// The profile of the store that was measured before.
+    /// The stored profile of the store.
     fn profile(&self, py: Python<'_>) -> Option<ProfileItem> {
         py.detach(|| self.container.profile()).map(|found| reports::profile(&found))
     }
 
-    /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
+    /// `progress(done, total)` is called from time to time. If it returns `False` or raises, the work stops.
     fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>, values: bool) -> Result<VerifyResult> {
         let report = watched(py, progress.as_ref(), |progress| match values {
             true => self.container.verify_values(progress),

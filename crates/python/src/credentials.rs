@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use drystone::{Credentials, Supplied};
 use pyo3::prelude::*;
 
-/// What `drystone.location.supplier` makes of the caller's function: it gives names with values, and seconds since 1970 or None.
+/// The function that `drystone.location.supplier` makes of the caller's: returns names with values, and seconds
+/// since 1970 or None.
 pub(crate) struct Callback(Py<PyAny>);
 
 impl Callback {
@@ -21,14 +22,14 @@ impl Credentials for Callback {
     }
 
     fn supply(&self) -> Result<Supplied, String> {
-        // Nobody can be asked while Python ends.
+        // No Python function can be called while the interpreter ends.
         let ended = || Err("Python is ending".into());
         Python::try_attach(|py| {
             let given = self.0.bind(py).call0().and_then(|said| said.extract());
             let (values, expires): (Vec<(String, String)>, Option<f64>) = given.map_err(|error| {
                 let kind = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
-                // The exception's text may quote a secret: it goes where Python reports exceptions that cannot be
-                // caught.
+                // The exception's text may contain a secret, so Python reports it as an exception that cannot
+                // be caught.
                 error.write_unraisable(py, Some(self.0.bind(py)));
                 format!("it raised {kind}, which is shown on standard error")
             })?;

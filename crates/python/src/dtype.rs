@@ -1,14 +1,14 @@
-//! Element types: whatever `numpy.dtype` accepts, and back.
+//! Element types from NumPy dtypes, and back.
 //!
-//! Stored types are little-endian. A big-endian NumPy type names the same element type; arrays of it are converted when they
-//! are put. Variable-length strings are `str`, `"str"`, `StringDType` or h5py's `string_dtype()` here, and read as arrays of `str`
-//! objects. Other objects are refused.
+//! Stored types are little-endian. A big-endian NumPy type maps to the same element type; its arrays are
+//! converted when they are put. Strings of any length are `str`, `"str"`, `StringDType` or h5py's
+//! `string_dtype()`, and are read as arrays of `str` objects. Other objects are refused.
 //!
-//! Lists of numbers of any length are the dtype object with h5py's metadata `vlen`, and references to variables, groups and boxes
-//! the dtype object with the metadata `reference` (or h5py's `ref`); values of these are paths.
+//! Lists of numbers of any length have dtype object with h5py's metadata `vlen`. References to variables,
+//! groups and boxes have dtype object with the metadata `reference` (or h5py's `ref`); their values are paths.
 //!
-//! `datetime64` and `timedelta64` are stored as `int64`, an enumeration (a dtype with h5py's metadata `enum`) as the integers below it;
-//! the meaning is kept beside the type.
+//! `datetime64` and `timedelta64` are stored as `int64`. An enumeration (a dtype with h5py's metadata `enum`)
+//! is stored as its integers. The meaning is kept beside the type.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple, PyType}
 
 use crate::error::{Failure, Result, invalid, unsupported};
 
-/// An element type, and what its integers stand for.
+/// An element type, and the meaning of its integers.
 pub(crate) struct Element {
     pub(crate) dtype: DType,
     pub(crate) meaning: Option<Meaning>,
@@ -34,13 +34,13 @@ impl From<DType> for Element {
 }
 
 impl Element {
-    /// The NumPy dtype in which values are delivered.
+    /// The NumPy dtype of values that are read.
     pub(crate) fn to_numpy<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         to_numpy(py, &self.dtype, self.meaning.as_ref())
     }
 }
 
-/// The element type a caller means.
+/// The element type of the caller's `dtype` argument.
 pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<Element> {
     let py = given.py();
     if given.is_none() {
@@ -67,7 +67,7 @@ pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<Element> {
     from_numpy(&descr)
 }
 
-/// Refuses a type that would silently be stored as another: objects that nothing calls texts.
+/// Refuses a type that would silently be stored as another: objects that are not marked as texts.
 fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
     let py = descr.py();
     let metadata = descr.getattr("metadata")?;
@@ -99,6 +99,11 @@ fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
 
 /// The element type of a NumPy dtype.
 pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
+    element(descr, false)
+}
+
+/// The same; `inside`: of a member of a record.
+fn element(descr: &Bound<'_, PyAny>, inside: bool) -> Result<Element> {
     let fields = descr.cast::<PyArrayDescr>().map_err(PyErr::from)?;
     let kind = char::from(fields.kind());
     let size = u32::try_from(fields.itemsize())
@@ -126,6 +131,7 @@ pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
         ('f', 8) => scalar(Scalar::F64),
         ('c', 8) => scalar(Scalar::C64),
         ('c', 16) => scalar(Scalar::C128),
+        ('U', 0) if inside => Ok(DType::String.into()), // what NumPy makes of `str` in a list of members
         ('S' | 'U', 0) => Err(invalid(format!(
             "dtype {descr} has no length; give one (\"{kind}16\"), or take str for strings of any length"
         ))),
@@ -144,7 +150,7 @@ pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
     }
 }
 
-/// The element type of objects by what the metadata of their dtype says: lists of numbers, references, else texts.
+/// The element type of objects, from the metadata of their dtype: lists of numbers, references, else texts.
 fn of_objects(descr: &Bound<'_, PyAny>) -> Result<Element> {
     let metadata = descr.getattr(pyo3::intern!(descr.py(), "metadata"))?;
     if metadata.is_none() {
@@ -179,7 +185,7 @@ fn of_objects(descr: &Bound<'_, PyAny>) -> Result<Element> {
     }
 }
 
-/// The dtype of the elements of lists, which h5py keeps as it was given: as a dtype, a class or a text; None for texts and bytes.
+/// The dtype of the elements of lists; h5py keeps it as given: a dtype, a class or a text. None for texts and bytes.
 fn element_of<'py>(said: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
     let py = said.py();
     if said.is_none() || said.is(py.get_type::<PyString>()) || said.is(py.get_type::<PyBytes>()) {
@@ -188,7 +194,7 @@ fn element_of<'py>(said: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>
     Ok(Some(py.import("numpy")?.getattr("dtype")?.call1((said,))?))
 }
 
-/// The unit of a dtype of times.
+/// The unit of a datetime or timedelta dtype.
 fn unit(descr: &Bound<'_, PyAny>) -> Result<Unit> {
     let data = descr.py().import("numpy")?.call_method1("datetime_data", (descr,))?;
     let (name, count): (String, u32) = data.extract()?;
@@ -198,7 +204,7 @@ fn unit(descr: &Bound<'_, PyAny>) -> Result<Unit> {
     }
 }
 
-/// The names of an enumeration, as h5py's metadata has them.
+/// The names of an enumeration, from h5py's metadata.
 fn names(descr: &Bound<'_, PyAny>) -> Result<Option<Meaning>> {
     let metadata = descr.getattr(pyo3::intern!(descr.py(), "metadata"))?;
     if metadata.is_none() {
@@ -239,17 +245,75 @@ fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<Element> {
         let sub = inner.getattr("subdtype")?;
         let (inner, shape) =
             if sub.is_none() { (inner, Vec::new()) } else { (sub.get_item(0)?, sub.get_item(1)?.extract()?) };
-        let (name, element): (String, Element) = (name.extract()?, from_numpy(&inner)?);
+        let (name, element): (String, Element) = (name.extract()?, element(&inner, true)?);
         if let Some(meaning) = element.meaning {
             meanings.insert(name.clone(), meaning);
         }
         members.push(Member { name, dtype: element.dtype, shape, offset: field.get_item(1)?.extract()? });
     }
     let meaning = (!meanings.is_empty()).then_some(Meaning::Members(meanings));
-    Ok(Element { dtype: DType::Record(Record { itemsize: size, members }), meaning })
+    let mut record = Record { itemsize: size, members };
+    if record.members.iter().any(|member| member.dtype.has_blobs()) {
+        pack(&mut record)?;
+    }
+    Ok(Element { dtype: DType::Record(record), meaning })
 }
 
-/// Whether elements of this type, and their members, have the machine's byte order.
+/// Places members one behind the other: NumPy's elements have pointers at the places of values of any length, so its
+/// offsets mean nothing.
+fn pack(record: &mut Record) -> Result<()> {
+    let mut end = 0u64;
+    for member in &mut record.members {
+        let repeat = member.shape.iter().fold(1u64, |n, d| n.saturating_mul(*d));
+        let size = repeat.saturating_mul(member.dtype.item_size().into());
+        member.offset = u32::try_from(end).unwrap_or(u32::MAX);
+        end = end.saturating_add(size);
+    }
+    record.itemsize =
+        u32::try_from(end).map_err(|_| unsupported("a record of more than 4 GiB is not stored"))?;
+    Ok(())
+}
+
+/// Whether a record has a member of fixed size.
+pub(crate) fn has_fixed(record: &Record) -> bool {
+    record.members.iter().any(|member| match &member.dtype {
+        DType::Record(inner) => has_fixed(inner),
+        other => !other.is_blob(),
+    })
+}
+
+/// The NumPy dtype of the members of fixed size of a record, at their places in the engine's element.
+pub(crate) fn fixed_part<'py>(
+    py: Python<'py>,
+    record: &Record,
+    meaning: Option<&Meaning>,
+) -> Result<Bound<'py, PyAny>> {
+    let make = py.import(pyo3::intern!(py, "numpy"))?.getattr(pyo3::intern!(py, "dtype"))?;
+    let (mut names, mut formats, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+    for member in &record.members {
+        let below = meaning.and_then(|meaning| meaning.of_member([member.name.as_str()]));
+        let inner = match &member.dtype {
+            other if other.is_blob() => continue,
+            DType::Record(inner) if !has_fixed(inner) => continue,
+            DType::Record(inner) => fixed_part(py, inner, below)?,
+            other => to_numpy(py, other, below)?,
+        };
+        names.push(&member.name);
+        offsets.push(member.offset);
+        formats.push(match member.shape.is_empty() {
+            true => inner,
+            false => make.call1(((inner, PyTuple::new(py, &member.shape)?),))?,
+        });
+    }
+    let parts = PyDict::new(py);
+    parts.set_item("names", PyList::new(py, names)?)?;
+    parts.set_item("formats", formats)?;
+    parts.set_item("offsets", offsets)?;
+    parts.set_item("itemsize", record.itemsize)?;
+    Ok(make.call1((parts,))?)
+}
+
+/// Whether elements of this type and their members have native byte order.
 pub(crate) fn is_native(descr: &Bound<'_, PyArrayDescr>) -> Result<bool> {
     const SWAPPED: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     match descr.kind() {
@@ -258,8 +322,8 @@ pub(crate) fn is_native(descr: &Bound<'_, PyArrayDescr>) -> Result<bool> {
     }
 }
 
-/// Whether values of one meaning equal those of another bit for bit: times of one unit, and integers for named values
-/// and back.
+/// Whether values of one meaning have the same bits under another: times with the same unit, or named values
+/// and plain integers.
 pub(crate) fn is_same(given: Option<&Meaning>, stored: Option<&Meaning>) -> bool {
     use Meaning::{Members, Names};
     match (given, stored) {
@@ -274,7 +338,7 @@ pub(crate) fn is_same(given: Option<&Meaning>, stored: Option<&Meaning>) -> bool
     }
 }
 
-/// The NumPy dtype in which values are delivered; `object` for strings.
+/// The NumPy dtype of values that are read; `object` for strings.
 pub(crate) fn to_numpy<'py>(
     py: Python<'py>,
     dtype: &DType,
@@ -318,7 +382,13 @@ pub(crate) fn to_numpy<'py>(
             let mut formats = Vec::new();
             for member in &record.members {
                 let below = meaning.and_then(|meaning| meaning.of_member([member.name.as_str()]));
-                let inner = to_numpy(py, &member.dtype, below)?;
+                let inner = match (&member.dtype, below) {
+                    // As h5py says it, so that the dtype makes a variable of the same type.
+                    (DType::String, None) => {
+                        with_metadata(&make, "vlen", py.get_type::<PyString>().into_any())?
+                    }
+                    (other, below) => to_numpy(py, other, below)?,
+                };
                 formats.push(if member.shape.is_empty() {
                     inner
                 } else {
@@ -328,15 +398,18 @@ pub(crate) fn to_numpy<'py>(
             let parts = PyDict::new(py);
             parts.set_item("names", PyList::new(py, record.members.iter().map(|m| &m.name))?)?;
             parts.set_item("formats", formats)?;
-            parts.set_item("offsets", PyList::new(py, record.members.iter().map(|m| m.offset))?)?;
-            parts.set_item("itemsize", record.itemsize)?;
+            // NumPy has a pointer for a value of any length, which takes another place than a reference.
+            if !dtype.has_blobs() {
+                parts.set_item("offsets", PyList::new(py, record.members.iter().map(|m| m.offset))?)?;
+                parts.set_item("itemsize", record.itemsize)?;
+            }
             return Ok(make.call1((parts,))?);
         }
     };
     Ok(make.call1((text,))?)
 }
 
-/// The dtype object that says what its elements are.
+/// The dtype object whose metadata describes its elements.
 fn with_metadata<'py>(
     make: &Bound<'py, PyAny>,
     name: &str,
@@ -356,7 +429,7 @@ fn bfloat16(py: Python<'_>) -> Result<Bound<'_, PyType>> {
     Ok(module.getattr("bfloat16")?.cast_into::<PyType>()?)
 }
 
-/// Does the in-memory element have bytes that no member covers?
+/// Whether the in-memory element has bytes that no member covers.
 pub(crate) fn has_padding(dtype: &DType) -> bool {
     let covered: u64 = dtype.leaves().iter().map(|l| u64::from(l.size)).sum();
     covered != u64::from(dtype.item_size())

@@ -4,7 +4,7 @@ use drystone::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// What a call of this module can fail with: the engine's error, or an exception from Python itself.
+/// An error of this module: the engine's, or a Python exception.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// From the engine.
@@ -81,17 +81,17 @@ pub(crate) fn invalid(message: impl Into<String>) -> Failure {
     Failure::Engine(Error::new(ErrorKind::InvalidArgument, message))
 }
 
-/// Something this version does not do.
+/// A feature that this version does not support.
 pub(crate) fn unsupported(message: impl Into<String>) -> Failure {
     Failure::Engine(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// An index outside the array, or no index at all.
+/// An index outside the array, or something that is not an index.
 pub(crate) fn out_of_range(message: impl Into<String>) -> Failure {
     Failure::Engine(Error::new(ErrorKind::OutOfRange, message))
 }
 
-/// `NotFound`, for a look-up that may look again.
+/// True for `NotFound`: the caller may refresh and look again.
 pub(crate) fn is_missing(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound
 }

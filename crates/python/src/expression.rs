@@ -1,4 +1,4 @@
-//! Expressions: trees made from texts or from operators in Python.
+//! Expressions: trees built from texts or from Python operators.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ fn refused(error: &Error) -> Failure {
     invalid(error.to_string())
 }
 
-/// A tree that never changes.
+/// An immutable tree.
 #[pyclass(frozen, eq, hash, name = "ExpressionHandle", module = "drystone._core")]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct ExpressionHandle {
     pub(crate) tree: Tree,
 }
 
-/// A name as Python has it: path, members, offsets.
+/// A name for Python: path, members, offsets.
 type NameParts = (String, Vec<String>, Vec<(String, i16)>);
 
 #[pymethods]
 impl ExpressionHandle {
-    /// Reads a text; `groups` are the paths of groups, behind which `/` leads into them.
+    /// Parses a text. `groups` are the paths of groups, after which `/` descends.
     #[staticmethod]
     fn parse(text: &str, groups: Vec<String>) -> Result<Self> {
         let parsed = parse_with_words(text, |path| groups.iter().any(|group| group == path));
@@ -55,7 +55,7 @@ impl ExpressionHandle {
     #[staticmethod]
     fn constant(value: &Bound<'_, PyAny>) -> Result<Self> {
         let mut builder = Builder::new();
-        // An integer is never taken for a float: beyond 64 bits it is refused.
+        // An integer is never converted to a float: beyond 64 bits it is refused.
         let root = if value.is_instance_of::<PyBool>() {
             builder.boolean(value.extract()?)
         } else if value.is_instance_of::<PyInt>() {
@@ -70,7 +70,7 @@ impl ExpressionHandle {
         Ok(ExpressionHandle { tree: builder.finish(root) })
     }
 
-    /// What an operator, by its sign, or a function makes of operands.
+    /// Applies an operator, by its sign, or a function to operands.
     #[staticmethod]
     fn apply(name: &str, operands: Vec<PyRef<'_, ExpressionHandle>>) -> Result<Self> {
         let mut builder = Builder::new();
@@ -92,7 +92,7 @@ impl ExpressionHandle {
         self.tree.to_string()
     }
 
-    /// The names in it: path, members, offsets.
+    /// The names in the expression: path, members, offsets.
     #[getter]
     fn names(&self) -> Vec<NameParts> {
         let parts = |name: &Name| {
@@ -102,8 +102,8 @@ impl ExpressionHandle {
         self.tree.names().iter().map(parts).collect()
     }
 
-    /// The type of the result. `types` says of each path, members behind dots, its type or, in any other words, why it has none;
-    /// what it lacks is not there.
+    /// The type of the result. `types` maps each path (members after dots) to its type, or to the reason why it
+    /// has none. Other names do not exist.
     fn dtype(&self, types: BTreeMap<String, String>) -> Result<&'static str> {
         let program = self.tree.check(|name| {
             let whole = [name.path()].into_iter().chain(name.members().iter().map(String::as_str));

@@ -1,4 +1,4 @@
-//! A fragment of a container: its layout as NumPy describes memory, and the calls that fill and put it.
+//! A fragment of a container: its layout as NumPy describes memory, and calls that read and write it.
 
 use drystone::plan::selection::Axis;
 use drystone::{Error, ErrorKind, FragmentHandle as Fragment, Writer};
@@ -36,8 +36,8 @@ impl FragmentHandle {
         buffer: &Bound<'_, PyUntypedArray>,
     ) -> Result<()> {
         let (first, len) = View::of(buffer)?.dense_bytes().ok_or_else(not_dense)?;
-        // SAFETY: `buffer` is a live array of `len` dense bytes (checked), referenced until this returns; that nobody changes it
-        // meanwhile is the contract of write().
+        // SAFETY: `buffer` is a live array of `len` dense bytes (checked), referenced until this returns. The
+        // contract of write() is that no other thread changes it meanwhile.
         let data = unsafe { bytes(first, len) };
         Ok(py.detach(|| self.fragment.write(writer, data))?)
     }
@@ -48,9 +48,9 @@ fn not_dense() -> Failure {
 }
 
 /// # Safety
-/// `first` is readable for `len` bytes, unless that is 0, and they do not change for `'a`.
+/// Unless `len` is 0, `first` is readable for `len` bytes, and they do not change during `'a`.
 unsafe fn bytes<'a>(first: *const u8, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's promise; an empty slice needs no memory.
+    // SAFETY: the caller guarantees it; an empty slice needs no memory.
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(first, len) } }
 }
 
@@ -109,7 +109,7 @@ impl FragmentHandle {
         Ok(out)
     }
 
-    /// Fills the buffer; gives the largest absolute and relative error.
+    /// Fills the buffer; returns the largest absolute and relative error.
     fn read(
         &self,
         py: Python<'_>,
@@ -123,8 +123,8 @@ impl FragmentHandle {
         let step = step.map(|step| key::unsigned(step, "the step")).transpose()?;
         let view = View::of(buffer)?;
         let (first, len) = view.dense_bytes().filter(|_| view.is_writable()).ok_or_else(not_dense)?;
-        // SAFETY: `buffer` is a live, writable array of `len` dense bytes (checked), referenced until this returns; that nobody
-        // else uses it meanwhile is the contract of reading into an array, as it is NumPy's own.
+        // SAFETY: `buffer` is a live, writable array of `len` dense bytes (checked), referenced until this returns. As
+        // for any NumPy array that is read into, the contract is that no other thread uses it meanwhile.
         let out = if len == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(first, len) } };
         let bound = py.detach(|| self.fragment.read(step, out, precision))?.bound;
         Ok((bound.absolute, bound.relative))
@@ -152,7 +152,7 @@ impl FragmentHandle {
     }
 }
 
-/// The element below directly nested arrays, whose dimensions are added; true if one of them follows a curve.
+/// The element below directly nested arrays, whose dimensions are appended; true if one of them follows a curve.
 fn unfold<'t>(ty: &'t Type, shape: &mut Vec<u64>, mut strides: Option<&mut Vec<u64>>) -> (&'t Type, bool) {
     let (mut ty, mut curved) = (ty, false);
     while let Type::Array(array) = ty {
@@ -170,7 +170,7 @@ fn unfold<'t>(ty: &'t Type, shape: &mut Vec<u64>, mut strides: Option<&mut Vec<u
     (ty, curved)
 }
 
-/// A declared type as a NumPy dtype: structs with the offsets and the size that the language gives them.
+/// A declared type as a NumPy dtype: structs with the offsets and the size that the language defines.
 fn numpy_type<'py>(py: Python<'py>, ty: &Type) -> Result<Bound<'py, PyAny>> {
     let make = py.import(pyo3::intern!(py, "numpy"))?.getattr(pyo3::intern!(py, "dtype"))?;
     match ty {

@@ -1,4 +1,4 @@
-//! Indexing expressions and small numbers as Python gives them.
+//! Converts Python's indexing expressions and small numbers.
 
 use drystone::plan::selection::{self, Axis, Index, IndexError, Selection};
 use drystone::plan::selection_text::{self, Item};
@@ -8,17 +8,18 @@ use pyo3::types::{PyEllipsis, PySlice, PyString, PyTuple};
 
 use crate::error::{Failure, Result, invalid, out_of_range};
 
-/// What an indexing expression selects.
+/// The selection of an indexing expression.
 pub(crate) struct Selected {
     /// Cells, one axis per dimension.
     pub(crate) selection: Selection,
     /// Shape of the result.
     pub(crate) shape: Vec<u64>,
-    /// Was the expression one for which NumPy gives a scalar where no axis is left?
+    /// Whether NumPy returns a scalar for this expression if no axis is left.
     pub(crate) scalar: bool,
 }
 
-/// NumPy's basic indexing of an array of `shape`. Lists, arrays and booleans come as legs of a listing instead.
+/// NumPy's basic indexing of an array of `shape`. Lists, arrays and booleans are passed as the legs of a
+/// listing instead.
 pub(crate) fn select(key: &Bound<'_, PyAny>, shape: &[u64]) -> Result<Selected> {
     let mut items = Vec::new();
     match key.cast::<PyTuple>() {
@@ -38,7 +39,7 @@ pub(crate) fn select(key: &Bound<'_, PyAny>, shape: &[u64]) -> Result<Selected> 
     Ok(Selected { selection, shape, scalar })
 }
 
-/// The items of the text of a selection, as NumPy's indexing takes them.
+/// The items of a selection text, as NumPy's indexing takes them.
 #[pyfunction]
 pub(crate) fn parse_selection<'py>(py: Python<'py>, text: &str) -> Result<Bound<'py, PyTuple>> {
     let items = selection_text::parse_items(text)
@@ -79,7 +80,7 @@ fn index(item: &Bound<'_, PyAny>) -> Result<Index> {
     match integer(item) {
         Ok(Some(number)) => Ok(Index::Int(number)),
         _ => Err(out_of_range(format!(
-            "{} is no index: integers, slices (:), ellipsis (...), None (newaxis), and lists and arrays of integers or booleans \
+            "{} is not an index: integers, slices (:), ellipsis (...), None (newaxis), and lists and arrays of integers or booleans \
              are",
             item.repr()?
         ))),
@@ -98,7 +99,7 @@ fn bound(item: &Bound<'_, PyAny>) -> Result<Option<i64>> {
     })
 }
 
-/// `operator.index`, clamped to 64 bits; `None` for what is no integer.
+/// `operator.index`, clamped to 64 bits; `None` for a value that is not an integer.
 fn integer(item: &Bound<'_, PyAny>) -> Result<Option<i64>> {
     let py = item.py();
     let number = match item.extract::<i64>() {
@@ -109,18 +110,18 @@ fn integer(item: &Bound<'_, PyAny>) -> Result<Option<i64>> {
     Ok(Some(if number.lt(0)? { i64::MIN } else { i64::MAX }))
 }
 
-/// A number that is not negative.
+/// An unsigned number.
 pub(crate) fn unsigned(item: &Bound<'_, PyAny>, what: &str) -> Result<u64> {
     match integer(item)? {
         Some(n) if (0..i64::MAX).contains(&n) => Ok(n as u64),
-        Some(_) => Err(invalid(format!("{what} is {item}; it must be from 0 to 2^63"))),
+        Some(_) => Err(invalid(format!("{what} is {item}; it must be from 0 to 2^63 - 1"))),
         None => Err(invalid(format!("{what} must be an integer, not {}", item.repr()?))),
     }
 }
 
 /// One number per dimension: a sequence, or a single integer for one dimension.
 pub(crate) fn extents(item: &Bound<'_, PyAny>, what: &str) -> Result<Vec<u64>> {
-    // To find out that it is no integer takes longer than all else.
+    // Checking for a sequence first is faster: finding out that it is no integer is slow.
     if let Ok(parts) = item.cast::<PyTuple>() {
         return parts.iter().map(|n| unsigned(&n, what)).collect();
     }

@@ -1,10 +1,10 @@
-//! `drystone._core`: what the Python package is made of.
+//! `drystone._core`: the native part of the Python package.
 //!
-//! It converts arguments and results and maps errors; it decides nothing. People use the classes in `python/drystone`, which
-//! are documented there; `python/drystone/_core.pyi` is the contract between the two.
+//! It converts arguments and results, and maps errors; it decides nothing. Users call the classes in
+//! `python/drystone`, which document them. `python/drystone/_core.pyi` is the contract between the two.
 //!
-//! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress, spans
-//! that a function listens to, and the page of a server.
+//! Invariant: the interpreter lock is released whenever the engine is called. The engine takes it only for
+//! progress, spans that a function listens to, credentials, and the page of a server.
 
 mod arrow;
 mod catalog;
@@ -33,7 +33,7 @@ mod zarr;
 
 use pyo3::prelude::*;
 
-/// The dtype in which values of a variable created with `dtype` are read; `object` for strings and lists of numbers.
+/// The dtype in which a variable created with `dtype` is read; `object` for strings and lists of numbers.
 #[pyfunction]
 fn element_dtype<'py>(
     py: Python<'py>,
@@ -44,18 +44,30 @@ fn element_dtype<'py>(
     Ok((parsed.to_numpy(py)?, strings))
 }
 
-/// Finds room for the first `end` bytes of a file that is being written, where that makes writing them faster.
+/// The dtype of the members of fixed size of records created with `dtype`, at their places in the engine's element.
+#[pyfunction]
+fn fixed_part<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> error::Result<Bound<'py, PyAny>> {
+    let parsed = dtype::parse(dtype)?;
+    match &parsed.dtype {
+        drystone::format::dtype::DType::Record(record) => {
+            dtype::fixed_part(py, record, parsed.meaning.as_ref())
+        }
+        other => Err(error::invalid(format!("{other} is no record"))),
+    }
+}
+
+/// Preallocates the first `end` bytes of a file that is being written, if that makes writing faster.
 #[pyfunction]
 fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
     py.detach(|| drystone_store::preallocate(&path, end));
 }
 
-/// (what, whether it holds, the finding, the remedy) of each guarantee; seconds of a request; bytes per second read and
-/// written; objects that could not be removed.
+/// (what, whether it holds, the finding, the remedy) of each guarantee; seconds per request; bytes per second
+/// read and written; objects that could not be removed.
 type Examined =
     (Vec<(&'static str, Option<bool>, String, &'static str)>, Option<f64>, Option<(f64, f64)>, Vec<String>);
 
-/// Tries whether the store at a path or URL keeps what containers rely on.
+/// Tests whether the store at a path or URL fulfils what containers rely on.
 #[pyfunction]
 fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error::Result<Examined> {
     let found = py.detach(|| {
@@ -69,7 +81,7 @@ fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error
     Ok((promises, found.latency.map(|time| time.as_secs_f64()), found.bandwidth, found.left))
 }
 
-/// A recorded transform as people type it.
+/// A recorded transform, as users write it.
 #[pyfunction]
 fn readable_transform(text: &str) -> String {
     drystone_transform::readable(text)
@@ -77,8 +89,8 @@ fn readable_transform(text: &str) -> String {
 
 /// Runs the `drystone` command with `args` (the program's name first).
 ///
-/// Returns its exit code, or, for a command that runs in Python, its arguments as JSON. `page` gives the object that has the page of a
-/// server: its methods `file` and `answer`.
+/// Returns its exit code, or, for a command that runs in Python, its arguments as JSON. `page` returns the
+/// object with the server's page: its methods are `file` and `answer`.
 #[pyfunction]
 #[pyo3(signature = (args, page=None))]
 fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>, page: Option<Py<PyAny>>) -> (i32, Option<String>) {
@@ -113,6 +125,8 @@ mod _core {
     #[pymodule_export]
     use super::expression::ExpressionHandle;
     #[pymodule_export]
+    use super::fixed_part;
+    #[pymodule_export]
     use super::fragment::FragmentHandle;
     #[pymodule_export]
     use super::key::parse_selection;
@@ -127,7 +141,7 @@ mod _core {
     #[pymodule_export]
     use super::reading::ReadingHandle;
     #[pymodule_export]
-    use super::regions::{RegionHandle, RegionMemory, RegionsHandle};
+    use super::regions::{RegionHandle, RegionMemory, RegionsHandle, register_function};
     #[pymodule_export]
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]

@@ -1,10 +1,10 @@
-//! Listed cells, plans that are kept, and pieces of large selections, as Python sees them.
+//! Cell listings, prepared read plans, and tiles of large selections, for Python.
 
 use drystone::array::Target;
 use drystone::plan::listing::{Leg, Listing};
 use drystone::plan::selection::Axis;
 use drystone::plan::tiles::Tiles;
-use drystone::{Planned, ReadReport};
+use drystone::{Planned, ReadReport, Records};
 use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 
@@ -12,8 +12,8 @@ use crate::error::{Result, invalid};
 use crate::plan::Plan;
 use crate::reading::ReadingHandle;
 
-/// A product of legs: each is (axis, start, step, count), or (axes, coordinates cell by cell as a dense array of int64, number of
-/// cells).
+/// A product of legs. A leg is (axis, start, step, count), or (axes, coordinates cell by cell as a dense array
+/// of int64, number of cells).
 pub(crate) fn listing(legs: &Bound<'_, PyAny>) -> Result<Listing> {
     let mut out = Vec::new();
     for leg in legs.try_iter()? {
@@ -23,7 +23,7 @@ pub(crate) fn listing(legs: &Bound<'_, PyAny>) -> Result<Listing> {
             Err(_) => {
                 let (axes, cells, count) = leg.extract::<(Vec<usize>, PyReadonlyArray1<'_, i64>, u64)>()?;
                 let cells = cells.as_slice().map_err(|_| invalid("coordinates must be dense"))?;
-                // What is negative becomes too large, and is refused with it.
+                // A negative coordinate becomes too large, and is refused as such.
                 let cells = cells.iter().map(|&cell| cell as u64).collect();
                 Leg::List { axes, cells, places: (0..count).collect() }
             }
@@ -32,20 +32,30 @@ pub(crate) fn listing(legs: &Bound<'_, PyAny>) -> Result<Listing> {
     Ok(Listing::new(out))
 }
 
-/// Reads into `out`, or a new array, of `shape` and the axes of the member.
+/// How values of any length are read: alone, or as members of records.
+pub(crate) struct AnyLength<'a> {
+    pub(crate) texts: &'a (dyn Fn() -> drystone::Result<Vec<Vec<u8>>> + Sync),
+    pub(crate) records: &'a (dyn Fn() -> drystone::Result<Records> + Sync),
+}
+
+/// Reads into `out`, or into a new array, with `shape` and the axes of the member.
 pub(crate) fn read<'py>(
     handle: &ReadingHandle,
     py: Python<'py>,
     shape: &[u64],
     out: Option<Bound<'py, PyAny>>,
     act: &(dyn Fn(&Target<'_>) -> drystone::Result<ReadReport> + Sync),
-    texts: &(dyn Fn() -> drystone::Result<Vec<Vec<u8>>> + Sync),
+    any: &AnyLength<'_>,
 ) -> Result<Bound<'py, PyAny>> {
     let mut full = shape.to_vec();
     full.extend(handle.inner());
     let out: Option<Bound<'py, PyUntypedArray>> = out.map(|out| handle.check_out(out, &full)).transpose()?;
-    if handle.holds_strings() {
-        let array = handle.blobs(py, py.detach(texts)?, shape, false)?;
+    if handle.holds_strings() || handle.holds_objects() {
+        let array = if handle.holds_strings() {
+            handle.blobs(py, py.detach(any.texts)?, shape, false)?
+        } else {
+            handle.structured(py, py.detach(any.records)?, shape)?
+        };
         let Some(out) = out else { return Ok(array) };
         py.import("numpy")?.call_method1("copyto", (&out, array))?;
         return Ok(out.into_any());
@@ -58,7 +68,7 @@ pub(crate) fn read<'py>(
     Ok(array.into_any())
 }
 
-/// A read that was planned once.
+/// A read that was planned, to be executed repeatedly.
 #[pyclass(frozen, name = "PlannedHandle", module = "drystone._core")]
 pub(crate) struct PlannedHandle {
     planned: Planned,
@@ -73,12 +83,13 @@ impl PlannedHandle {
 
 #[pymethods]
 impl PlannedHandle {
-    /// Reads, into `out` if it is given: an array with an axis per leg and those of the member.
+    /// Reads into `out`, or into a new array, with an axis per leg and the axes of the member.
     #[pyo3(signature = (out))]
     fn read<'py>(&self, py: Python<'py>, out: Option<Bound<'py, PyAny>>) -> Result<Bound<'py, PyAny>> {
         let planned = &self.planned;
         let shape = planned.wanted().shape();
-        read(self.reading.get(), py, &shape, out, &|out| planned.read(out), &|| planned.read_strings())
+        let any = AnyLength { texts: &|| planned.read_strings(), records: &|| planned.read_records() };
+        read(self.reading.get(), py, &shape, out, &|out| planned.read(out), &any)
     }
 
     /// The plan.
@@ -87,7 +98,7 @@ impl PlannedHandle {
     }
 }
 
-/// The pieces of a selection.
+/// The tiles of a selection.
 #[pyclass(frozen, name = "TilesHandle", module = "drystone._core")]
 pub(crate) struct TilesHandle {
     tiles: Tiles,
@@ -103,7 +114,7 @@ impl TilesHandle {
     }
 }
 
-/// Per axis: where a piece begins in the result, and its start, step and count.
+/// Per axis: the start of a tile in the result, and its start, step and count.
 type Piece = Vec<(u64, u64, i64, u64)>;
 
 #[pymethods]
@@ -112,7 +123,7 @@ impl TilesHandle {
         usize::try_from(self.tiles.len()).unwrap_or(usize::MAX)
     }
 
-    /// A piece by its number; nothing if there are not as many.
+    /// A tile by its index; None behind the last.
     fn get(&self, number: u64) -> Option<Piece> {
         let (place, piece) = self.tiles.get(number)?;
         let axes = place.into_iter().zip(piece.axes);

@@ -1,8 +1,8 @@
-//! NumPy arrays as the engine's views of memory: any strides, nothing copied.
+//! NumPy arrays as the engine's views of memory: any strides, without copies.
 //!
 //! Invariants
-//! - a view is used only while the array it came from is referenced by the caller, so its memory stays;
-//! - what is written to is writable and has no two elements at one place.
+//! - a view is used only while the caller holds a reference to its array, so its memory stays valid;
+//! - the target of a read is writable, and no two of its elements overlap.
 
 use drystone::array::{Source, Target};
 use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 
 use crate::error::{Result, invalid};
 
-/// Where an array lies.
+/// The memory layout of an array.
 pub(crate) struct View {
     data: *mut u8,
     shape: Vec<u64>,
@@ -40,7 +40,7 @@ impl View {
         &self.shape
     }
 
-    /// The first byte and the number of bytes, if the elements lie one after the other without gaps, row by row.
+    /// The first byte and the number of bytes, if the elements are contiguous in row-major order.
     pub(crate) fn dense_bytes(&self) -> Option<(*mut u8, usize)> {
         let mut run = self.item as u64;
         for (n, stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -56,7 +56,7 @@ impl View {
         self.writable
     }
 
-    /// Makes the last `shape.len()` axes part of the element; `None` if they are not these, densely.
+    /// Makes the last `shape.len()` axes part of the element; `None` if they differ or are not dense.
     pub(crate) fn fold(mut self, shape: &[u64]) -> Option<Self> {
         let outer = self.shape.len().checked_sub(shape.len())?;
         if self.shape[outer..] != *shape {
@@ -74,7 +74,7 @@ impl View {
         Some(self)
     }
 
-    /// Is it certain that no two elements share a byte?
+    /// True if certainly no two elements share a byte.
     pub(crate) fn has_distinct_elements(&self) -> bool {
         if self.shape.contains(&0) {
             return true;
@@ -97,23 +97,24 @@ impl View {
         true
     }
 
-    /// To read from.
+    /// A view for reading from the array.
     ///
     /// # Safety
     /// The array must stay referenced, and must not be changed, while the source is used.
     pub(crate) unsafe fn source<'a>(&self) -> Result<Source<'a>> {
-        // SAFETY: NumPy guarantees that all elements of a live array are readable; the caller keeps it alive and unchanged.
+        // SAFETY: NumPy guarantees that all elements of a live array are readable; the caller keeps it alive and
+        // unchanged.
         Ok(unsafe { Source::new(self.data, &self.shape, &self.strides, self.item)? })
     }
 
-    /// The same with an axis of one cell in front.
+    /// The same with a leading axis of one cell.
     pub(crate) fn with_leading_axis(mut self) -> Self {
         self.shape.insert(0, 1);
         self.strides.insert(0, 0);
         self
     }
 
-    /// To write to.
+    /// A view for writing into the array.
     ///
     /// # Safety
     /// The array must stay referenced, and must not be used otherwise, while the target is used.
@@ -121,20 +122,20 @@ impl View {
         if !self.writable || !self.has_distinct_elements() {
             return Err(invalid("the array to read into is read-only or overlaps itself"));
         }
-        // SAFETY: NumPy guarantees that all elements of a live writable array are writable; they are distinct (checked); the
-        // caller keeps the array alive and to itself.
+        // SAFETY: NumPy guarantees that all elements of a live writable array are writable. They are distinct
+        // (checked). The caller keeps the array alive and does not use it otherwise.
         Ok(unsafe { Target::new(self.data, &self.shape, &self.strides, self.item)? })
     }
 }
 
-/// NumPy's own arrays of at least this many bytes begin 16 bytes into a cache line; those made here begin at one, so
-/// that rows of whole lines can be written past the caches (measured: 2 to 2.4 times as fast).
+/// Arrays of at least this many bytes are aligned here to a cache line; NumPy's own start 16 bytes into one.
+/// Rows of whole lines can then be written with non-temporal stores (measured: 2 to 2.4 times as fast).
 const LARGE: u64 = 4 << 20;
-/// One line of the cache.
+/// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// A new dense array; zeroed where elements have bytes that reading does not write. Large ones that are not begin at a line of the
-/// cache, and are views of the bytes that they keep.
+/// A new dense array, zeroed if its elements have bytes that a read does not write. A large array that is not
+/// zeroed starts at a cache line, and is a view of the bytes that own its memory.
 pub(crate) fn empty<'py>(
     descr: &Bound<'py, PyAny>,
     shape: &[u64],

@@ -1,4 +1,4 @@
-//! The page of a server, which Python has: its files and answers.
+//! The page of a server, implemented in Python: its files and answers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use drystone_cli::{Page, PageAnswer};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A function that gives the object with `file(name)` and `answer(place, name, question, query, most)`.
+/// A function that returns the object with `file(name)` and `answer(place, name, question, query, most)`.
 pub(crate) struct PythonPage(Py<PyAny>);
 
 impl PythonPage {

@@ -1,9 +1,9 @@
-//! A read plan as Python sees it: printable, comparable, with its totals.
+//! A read plan for Python: printable, comparable, with totals.
 
 use drystone::plan::read_plan::{Choice, ReadPlan};
 use pyo3::prelude::*;
 
-/// What a read would do.
+/// The plan of a read.
 #[pyclass(frozen, eq, name = "Plan", module = "drystone._core")]
 #[derive(PartialEq)]
 pub(crate) struct Plan {
@@ -31,7 +31,7 @@ impl Plan {
         self.plan.choices.iter().map(one).collect()
     }
 
-    /// On a far store: round trips, one after the other; 0 where requests are not counted so.
+    /// Round trips in sequence on a far store; 0 where requests are not counted.
     #[getter]
     fn rounds(&self) -> u32 {
         self.plan.rounds
@@ -43,7 +43,7 @@ impl Plan {
         self.plan.read_bytes
     }
 
-    /// Bytes of the selected cells that blocks hold.
+    /// Bytes of the selected cells that blocks contain.
     #[getter]
     fn wanted_bytes(&self) -> u64 {
         self.plan.wanted_bytes
@@ -55,42 +55,42 @@ impl Plan {
         (self.plan.bound.absolute, self.plan.bound.relative)
     }
 
-    /// Blocks that show.
+    /// Blocks that contribute cells.
     #[getter]
     fn blocks(&self) -> usize {
         self.plan.blocks
     }
 
-    /// Subchunks that are touched.
+    /// Subchunks that are read.
     #[getter]
     fn subchunks(&self) -> usize {
         self.plan.subchunks
     }
 
-    /// Seconds that it is expected to take.
+    /// Predicted seconds.
     #[getter]
     fn predicted(&self) -> Option<f64> {
         self.plan.predicted
     }
 
-    /// Where less than every bit is read: bytes and predicted seconds of the read of all that is stored.
+    /// If a read takes less than full precision: bytes and predicted seconds at full precision.
     #[getter]
     fn every_bit(&self) -> Option<(u64, f64)> {
         self.plan.every_bit
     }
 
-    /// Seconds that it took, if it was measured.
+    /// Measured seconds, if measured.
     #[getter]
     fn measured(&self) -> Option<f64> {
         self.plan.measured
     }
 
-    /// The same plan, with the seconds that it took.
+    /// The same plan, with its measured seconds.
     fn with_measured(&self, seconds: f64) -> Plan {
         Plan { plan: ReadPlan { measured: Some(seconds), ..self.plan.clone() } }
     }
 
-    /// Number of the replica that is read where it has the cells; 0 is the original.
+    /// Index of the replica that is read where it has the cells; 0 is the original.
     #[getter]
     fn replica(&self) -> u32 {
         self.plan.choices.iter().find(|c| c.chosen).map_or(0, |c| c.replica)

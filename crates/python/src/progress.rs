@@ -1,12 +1,12 @@
-//! Long work that a Python function watches, and may stop.
+//! Long-running work with a Python progress function, which may stop it.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::error::{Failure, Result};
 
-/// Runs long work without the interpreter lock, and reports its progress to Python: `False` from `progress`, an
-/// exception from it, or a signal stops the work. The exception is raised.
+/// Runs long work without the interpreter lock, and reports its progress to Python. The work stops if
+/// `progress` returns `False` or raises, or on a signal. An exception is raised to the caller.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,

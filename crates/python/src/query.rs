@@ -16,14 +16,15 @@ pub(crate) struct QueryHandle {
     query: Query,
 }
 
-/// Text, tiles none, all and some, bytes, subchunks; where it is tried.
+/// A term: text; tiles with no, all and some hits; bytes; subchunks; where it is evaluated.
 type TermItem = (String, u64, u64, u64, u64, u64, Option<String>);
-/// Cells, those none, all and some; bytes, requests; terms; per term cells tried and kept; the whole as a text.
+/// Cells; those with no, all and some hits; bytes; requests; terms; per term, cells tested and kept; the report
+/// as text.
 type ReportItem = (u64, u64, u64, u64, u64, u64, Vec<TermItem>, Vec<(u64, u64)>, String);
-/// Rows, coordinates, values and masks of the variables.
+/// Rows; coordinates; values and masks of the variables.
 type BatchItem<'py> = (usize, Bound<'py, PyArray1<i64>>, Vec<Bytes<'py>>, Vec<Option<Bytes<'py>>>);
 type Bytes<'py> = Bound<'py, PyArray1<u8>>;
-/// Bytes, dtype, axes that the elements bring.
+/// Bytes, dtype, inner axes of the elements.
 type ColumnItem<'py> = (Bytes<'py>, Bound<'py, PyAny>, Vec<u64>);
 
 impl QueryHandle {
@@ -65,7 +66,7 @@ impl QueryHandle {
         Ok(PyTuple::new(py, self.query.dims())?)
     }
 
-    /// The shape of the selection, the steps first where there are steps; without the axes that indexing drops.
+    /// The shape of the selection, steps first if there are steps, without the axes that indexing drops.
     fn extents(&self) -> Vec<u64> {
         self.query.shape()
     }
@@ -86,8 +87,8 @@ impl QueryHandle {
         self.query.names().into_iter().map(str::to_owned).collect()
     }
 
-    /// The same query on the cells of an indexing expression, without the step axis, and on steps; with it the shape that indexing gives,
-    /// and which axes descend.
+    /// The same query restricted to an indexing expression, without the step axis, and to steps. Also returns
+    /// the shape of the result, and which axes descend.
     fn within(
         &self,
         selection: &Bound<'_, PyAny>,
@@ -100,7 +101,7 @@ impl QueryHandle {
         Ok((QueryHandle { query }, selected.shape, descends))
     }
 
-    /// Steps, and what a report says, as it is expected.
+    /// Number of steps, and the predicted report.
     fn explain(&self, py: Python<'_>) -> Result<(u64, ReportItem)> {
         let plan = py.detach(|| self.query.explain())?;
         let Summary { cells, none, all, some, bytes, requests, .. } = plan.summary;
@@ -118,13 +119,13 @@ impl QueryHandle {
         Ok((count, report(&cost)))
     }
 
-    /// First cells and extents.
+    /// Boxes of hits: first cells and extents.
     fn boxes(&self, py: Python<'_>) -> Result<(Vec<HitBox>, ReportItem)> {
         let (boxes, cost) = py.detach(|| self.query.boxes())?;
         Ok((boxes, report(&cost)))
     }
 
-    /// The coordinates of all hits, one after the other.
+    /// The coordinates of all hits, concatenated.
     fn coords<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyArray1<i64>>, ReportItem)> {
         let found = py.detach(|| self.query.find())?;
         // NumPy's own memory: it requests large pages for large arrays.
@@ -137,7 +138,7 @@ impl QueryHandle {
         Ok((array, report(found.report())))
     }
 
-    /// Into a writable array of bytes that are 0, of the shape of the selection.
+    /// Fills a zeroed byte array of the shape of the selection.
     fn mask(&self, py: Python<'_>, out: &Bound<'_, pyo3::PyAny>) -> Result<ReportItem> {
         let array = out.cast::<PyArray1<u8>>()?;
         let mut out = array.try_readwrite().map_err(|e| crate::error::invalid(e.to_string()))?;
@@ -146,7 +147,8 @@ impl QueryHandle {
         Ok(report(&cost))
     }
 
-    /// The elements of variables at all hits as bytes, with their NumPy dtypes and the axes that they bring; how many hits.
+    /// Number of hits; and for each variable the elements at all hits as bytes, their NumPy dtype and their
+    /// inner axes.
     fn values<'py>(
         &self,
         py: Python<'py>,
@@ -171,7 +173,7 @@ impl QueryHandle {
     }
 }
 
-/// Hits that are given out in order.
+/// An iterator over hits, in order.
 #[pyclass(frozen, name = "BatchesHandle", module = "drystone._core")]
 pub(crate) struct BatchesHandle {
     batches: Mutex<Batches>,
@@ -185,7 +187,7 @@ impl BatchesHandle {
 
 #[pymethods]
 impl BatchesHandle {
-    /// The NumPy dtypes of the variables, and the axes that their elements bring.
+    /// The NumPy dtypes of the variables, and the inner axes of their elements.
     fn elements<'py>(&self, py: Python<'py>) -> Result<Vec<(Bound<'py, PyAny>, Vec<u64>)>> {
         let (dtypes, inner) = py.detach(|| {
             let batches = self.lock();
@@ -199,7 +201,7 @@ impl BatchesHandle {
         report(&py.detach(|| self.lock().report()))
     }
 
-    /// The next hits, at most this many; None after the last.
+    /// The next hits, at most this many; None at the end.
     fn next<'py>(&self, py: Python<'py>, rows: usize) -> Result<Option<BatchItem<'py>>> {
         let Some(batch) = py.detach(|| self.lock().next(rows))? else { return Ok(None) };
         let bytes = |values: Vec<u8>| PyArray1::from_vec(py, values);

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod arrays;
+mod records;
 mod values;
 
 use std::sync::{Mutex, PoisonError};
@@ -15,18 +16,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::error::{Failure, Result};
-use crate::listing::{self, PlannedHandle, TilesHandle};
+use crate::listing::{self, AnyLength, PlannedHandle, TilesHandle};
 use crate::plan::Plan;
 use crate::progress::watched;
 use crate::{dtype, key};
 use arguments::limit;
 pub(crate) use arguments::precision;
 
-/// A variable of a snapshot, to be read: whole elements, or one member of a record.
+/// A variable of a snapshot for reading: whole elements, or one member of a record.
 #[pyclass(frozen, name = "ReadingHandle", module = "drystone._core")]
 pub(crate) struct ReadingHandle {
     reading: Reading,
-    /// The member that is read, if it is not the whole element.
+    /// The member that is read; `None`: the whole element.
     member: Option<FoundMember>,
 }
 
@@ -40,7 +41,7 @@ impl ReadingHandle {
         self.member.as_ref().map_or(&self.reading.variable().dtype, |m| &m.dtype)
     }
 
-    /// What the elements stand for.
+    /// The meaning of the elements' integers.
     fn meaning(&self) -> Option<&Meaning> {
         let whole = self.reading.variable().meaning.as_ref();
         self.member.as_ref().map_or(whole, |member| member.meaning(whole))
@@ -51,7 +52,7 @@ impl ReadingHandle {
         dtype::to_numpy(py, self.dtype(), self.meaning())
     }
 
-    /// Axes that the member brings.
+    /// Inner axes of the member.
     pub(crate) fn inner(&self) -> &[u64] {
         self.member.as_ref().map_or(&[], |m| &m.shape)
     }
@@ -102,7 +103,7 @@ impl ReadingHandle {
         self.reading.snapshot().version()
     }
 
-    /// The shape for a reader: the step axis first, those of a member last.
+    /// The shape for a reader: the step axis first, the inner axes of a member last.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
         Ok(PyTuple::new(py, self.full_shape())?)
@@ -124,7 +125,7 @@ impl ReadingHandle {
         self.reading.item()
     }
 
-    /// The axes that the member brings.
+    /// The inner axes of the member.
     #[getter(inner)]
     fn inner_shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
         Ok(PyTuple::new(py, self.inner())?)
@@ -174,13 +175,25 @@ impl ReadingHandle {
         Ok(PyTuple::new(py, &self.reading.variable().growable)?)
     }
 
-    /// Bytes of the fill value of one element (of the whole record); nothing if it is zero.
+    /// Bytes of the fill value of one element (of the whole record); None if it is zero.
     #[getter]
     fn fill<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.reading.variable().fill.as_ref().map(|f| PyBytes::new(py, f))
     }
 
-    /// How it is computed: text, kind, edge rule, and the path of each input, if it is still there; nothing if it holds values.
+    /// Whether its values are records with members of any length, which NumPy has as objects.
+    #[getter]
+    fn objects(&self) -> bool {
+        self.holds_objects()
+    }
+
+    /// The value of unwritten cells of a variable of such records.
+    fn record_fill<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        self.structured_fill(py)
+    }
+
+    /// How a derived variable is computed: text, kind, edge rule, and the path of each input that still exists.
+    /// None for stored values.
     #[getter]
     #[allow(clippy::type_complexity, reason = "a tuple for Python")]
     fn derived(&self) -> Option<(String, &'static str, &'static str, Vec<(String, Option<String>)>)> {
@@ -199,14 +212,18 @@ impl ReadingHandle {
         let outer = selected.selection.axes.len() - self.inner().len();
         let (cells, inner) = selected.selection.axes.split_at(outer);
         let selection = Selection { axes: cells.to_vec() };
-        if self.holds_strings() {
-            let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
-            return self.blobs(py, values, &selected.shape, selected.scalar);
-        }
         let counts = selection.shape();
-        let array = self.new_array(py, &counts)?;
-        self.read_into(&array, &counts, false, &|out| self.reading.read(&selection, out))?;
-        let mut array = array.into_any();
+        let mut array = if self.holds_strings() {
+            let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
+            self.blobs(py, values, &counts, false)?
+        } else if self.holds_objects() {
+            let (records, _) = py.detach(|| self.reading.read_records(&selection))?;
+            self.structured(py, records, &counts)?
+        } else {
+            let array = self.new_array(py, &counts)?;
+            self.read_into(&array, &counts, false, &|out| self.reading.read(&selection, out))?;
+            array.into_any()
+        };
         if !inner.is_empty() {
             let mut slices = vec![py.Ellipsis().into_bound(py)];
             for axis in inner {
@@ -219,14 +236,14 @@ impl ReadingHandle {
         if selected.scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
     }
 
-    /// What `select` would do.
+    /// The plan of `select`.
     fn explain(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Plan> {
         let mut selected = key::select(key, &self.full_shape())?;
         selected.selection.axes.truncate(selected.selection.axes.len() - self.inner().len());
         Ok(Plan::new(py.detach(|| self.reading.explain(&selected.selection))?))
     }
 
-    /// The same variable, to be read only as exactly as asked.
+    /// The same variable, read only as exactly as requested.
     fn with_precision(
         &self,
         error: Option<f64>,
@@ -237,24 +254,24 @@ impl ReadingHandle {
         Ok(ReadingHandle { reading, member: self.member.clone() })
     }
 
-    /// The same variable, with float64 possibly rounded to float32.
+    /// The same variable, with float64 optionally rounded to float32.
     fn narrowed(&self) -> Result<Self> {
         Ok(ReadingHandle { reading: self.reading.clone().narrowed()?, member: self.member.clone() })
     }
 
-    /// The largest absolute and relative error behind the rounding to float32, of values up to a magnitude.
+    /// The largest absolute and relative error of rounding values up to a magnitude to float32.
     #[staticmethod]
     fn narrowed_bound(absolute: f64, relative: f64, largest: f32) -> (f64, f64) {
         let bound = drystone::narrowed_bound(drystone::Bound { absolute, relative }, largest);
         (bound.absolute, bound.relative)
     }
 
-    /// The same variable, to be read by way of a replica, whatever it costs.
+    /// The same variable, always read from a replica, whatever the cost.
     fn by_way_of(&self, replica: u32) -> Self {
         ReadingHandle { reading: self.reading.clone().by_way_of(Some(replica)), member: self.member.clone() }
     }
 
-    /// A box of one step, into `out` if it is given, and its largest absolute and relative error.
+    /// Reads a box of one step, into `out` if it is given; also returns the largest absolute and relative error.
     #[pyo3(signature = (step, offset, count, out))]
     fn read_box<'py>(
         &self,
@@ -271,9 +288,15 @@ impl ReadingHandle {
             Some(out) => Some(self.check_out(out, &full)?),
             None => None,
         };
-        if self.holds_strings() {
-            let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
-            let array = self.blobs(py, values, &count, false)?;
+        if self.dtype().has_blobs() {
+            let array = if self.holds_strings() {
+                let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
+                self.blobs(py, values, &count, false)?
+            } else {
+                let (records, _) = py.detach(|| self.reading.read_records(&selection))?;
+                self.structured(py, records, &count)?
+            };
+            let array = array.call_method1("reshape", (PyTuple::new(py, &full)?,))?;
             let Some(out) = out else { return Ok((array, 0.0, 0.0)) };
             py.import("numpy")?.call_method1("copyto", (&out, array))?;
             return Ok((out.into_any(), 0.0, 0.0));
@@ -287,8 +310,8 @@ impl ReadingHandle {
         Ok((array.into_any(), report.bound.absolute, report.bound.relative))
     }
 
-    /// What is stored about the values of a step: blocks, cells, NaNs, least and greatest value, histogram. The histogram is
-    /// (exponent, first, counts, infinities): bin i begins at (first + i) * 2^exponent.
+    /// Stored statistics of a step: blocks, cells, NaNs, minimum, maximum, histogram. The histogram is
+    /// (exponent, first, counts, infinities): bin i starts at (first + i) * 2^exponent.
     fn statistics<'py>(
         &self,
         py: Python<'py>,
@@ -306,8 +329,7 @@ impl ReadingHandle {
         Ok((found.blocks, found.cells, found.nans, extremes.0, extremes.1, histogram).into_pyobject(py)?)
     }
 
-    /// Published statistics of a step, if there are any: version, chunks, values, NaNs, cells that are fill, least and
-    /// greatest value.
+    /// Published statistics of a step, if any: version, chunks, values, NaNs, fill cells, minimum, maximum.
     fn published_statistics<'py>(
         &self,
         py: Python<'py>,
@@ -342,7 +364,7 @@ impl ReadingHandle {
         Ok((PyBytes::new(py, &coords), PyBytes::new(py, &hits.values), report.read_bytes, report.requests))
     }
 
-    /// Plans the read of a product of legs (see `listing::listing`), to be carried out once or more often.
+    /// Plans the read of a product of legs (see `listing::listing`), to be executed once or repeatedly.
     #[pyo3(signature = (legs))]
     fn plan(slf: &Bound<'_, Self>, legs: &Bound<'_, PyAny>) -> Result<PlannedHandle> {
         let wanted = Wanted::from(listing::listing(legs)?);
@@ -351,8 +373,8 @@ impl ReadingHandle {
         Ok(PlannedHandle::new(planned, slf.clone().unbind()))
     }
 
-    /// Reads a product of legs once, into `out` if it is given; returns an array with an axis per leg and those of the
-    /// member, and its largest absolute and relative error.
+    /// Reads a product of legs once, into `out` if it is given. Returns an array with an axis per leg and the
+    /// inner axes of the member, and its largest absolute and relative error.
     #[pyo3(signature = (legs, out))]
     fn read_listed<'py>(
         &self,
@@ -373,14 +395,17 @@ impl ReadingHandle {
                 *report.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 Ok(found)
             },
-            &|| Ok(reading.read_strings(&wanted)?.0),
+            &AnyLength {
+                texts: &|| Ok(reading.read_strings(&wanted)?.0),
+                records: &|| Ok(reading.read_records(&wanted)?.0),
+            },
         )?;
         let bound = report.into_inner().unwrap_or_else(PoisonError::into_inner).bound;
         Ok((array, bound.absolute, bound.relative))
     }
 
-    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `in_rows`: for a file that
-    /// holds it row by row, the least bytes that are worth a write.
+    /// Cuts a box, a (start, step, count) per axis, into tiles of at most `most` cells. `in_rows`: for a file
+    /// in row-major order, the smallest efficient write in bytes.
     #[pyo3(signature = (axes, most, in_rows=None))]
     fn tiles(
         &self,
@@ -395,12 +420,13 @@ impl ReadingHandle {
         Ok(TilesHandle::new(py.detach(|| reading.tiles(&selection, most, in_rows))?))
     }
 
-    /// Pieces that are going to be read in order.
+    /// Announces tiles that will be read in order.
     fn announce(&self, tiles: &TilesHandle) {
         self.reading.announce(tiles.tiles());
     }
 
-    /// Warms (0), pins (1) or unpins (2) a box, a (start, step, count) per axis: bytes wanted, fetched, held.
+    /// Loads (0), pins (1) or unpins (2) a box in the cache, a (start, step, count) per axis: bytes wanted,
+    /// fetched, held.
     fn keep(
         &self,
         py: Python<'_>,
@@ -432,7 +458,7 @@ impl ReadingHandle {
         blocks.into_iter().map(|block| self.block_dict(py, &descr, block)).collect()
     }
 
-    /// Blocks as they were written, whatever overlaps them: one, or all of the step.
+    /// Blocks as written, even where they overlap: one, or all of the step.
     #[pyo3(signature = (step, number))]
     fn read_blocks<'py>(
         &self,

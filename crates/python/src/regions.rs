@@ -1,10 +1,13 @@
-//! Regions: mapped, locked, released, waited for; of a container in this process, or on a server.
+//! Regions (map, lock, release, wait), of a container in this process or on a server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use drystone::Container;
-use drystone_region::{Access, Cells, Keeper, Mapped, Memory, RegionError};
+use drystone_region::{
+    Access, Cells, Declared, Function, Functions, Keeper, Mapped, Memory, Operation, RegionError,
+    element_type,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -23,13 +26,13 @@ pub(crate) struct RegionHandle {
     mapped: Mapped,
 }
 
-/// Memory of a region, as NumPy takes it.
+/// Memory of a region, for NumPy.
 #[pyclass(frozen, name = "RegionMemory", module = "drystone._core")]
 pub(crate) struct RegionMemory {
     memory: Arc<Memory>,
 }
 
-/// What Python raises for it.
+/// The Python exception for an error of regions.
 fn raised(py: Python<'_>, error: RegionError) -> Failure {
     let (class, message) = match error {
         RegionError::LeaseExpired(text) => ("LeaseExpired", text),
@@ -54,12 +57,12 @@ fn seconds(number: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(number)
         .ok()
         .filter(|time| time.as_secs() <= 86_400)
-        .ok_or_else(|| invalid(format!("{number} s is no time from 0 to a day")))
+        .ok_or_else(|| invalid(format!("{number} s is not a time from 0 to a day")))
 }
 
 #[pymethods]
 impl RegionsHandle {
-    /// Those of a container, whose store has these options.
+    /// The regions of a container whose store has these options.
     #[staticmethod]
     fn of(py: Python<'_>, container: &ContainerHandle, options: Vec<(String, String)>) -> Result<Self> {
         let container = container.open_container()?;
@@ -68,7 +71,7 @@ impl RegionsHandle {
 
     #[expect(clippy::too_many_arguments, reason = "a box of a variable, and what it is for")]
     #[pyo3(signature = (container, variable, step, offset, count, read, write))]
-    /// A box of a variable, checked.
+    /// Maps a box of a variable, after checking it.
     fn map(
         &self,
         py: Python<'_>,
@@ -86,7 +89,20 @@ impl RegionsHandle {
         Ok(RegionHandle { mapped: py.detach(|| Mapped::new(keeper, container, cells, access))? })
     }
 
-    /// Number of the transfer of values of one variable to another.
+    /// Results in transit: computes a variable whenever regions of another are released.
+    fn on(
+        &self,
+        py: Python<'_>,
+        container: &ContainerHandle,
+        source: &str,
+        operation: &str,
+        into: &str,
+    ) -> Result<()> {
+        let (operation, container) = (Operation::parse(operation)?, container.open_container()?);
+        told(py, || self.keeper.compute_on_release(container, source, &operation, into))
+    }
+
+    /// Starts a transfer of values from one variable to another; returns its number.
     #[pyo3(signature = (source, into, rule, step))]
     fn transfer(
         &self,
@@ -99,7 +115,7 @@ impl RegionsHandle {
         told(py, || self.keeper.transfer(source, into, rule, step))
     }
 
-    /// The level of a transfer after it is reached, or after the time.
+    /// The level of a transfer, after it reaches the requested one or the timeout.
     fn wait(&self, py: Python<'_>, transfer: u64, stable: bool, timeout: f64) -> Result<&'static str> {
         let timeout = seconds(timeout)?;
         told(py, || self.keeper.wait(transfer, stable, timeout).map(|level| level.name()))
@@ -111,9 +127,35 @@ impl RegionsHandle {
     }
 }
 
+/// Registers the function at an address for releases of this process.
+///
+/// The caller keeps the function and its state until the process ends.
+#[expect(clippy::too_many_arguments, reason = "the declaration of a function")]
+#[pyfunction]
+pub(crate) fn register_function(
+    name: String,
+    address: usize,
+    state: usize,
+    input: &str,
+    output: &str,
+    halo: Vec<u64>,
+    thread_safe: bool,
+    deadline: f64,
+    memory: u64,
+) -> Result<()> {
+    let kind =
+        |text: &str| element_type(text).ok_or_else(|| invalid(format!("{text} is no type of functions")));
+    let (input, output, deadline) = (kind(input)?, kind(output)?, seconds(deadline)?);
+    let declared = Declared { name, input, output, halo, thread_safe, deadline, memory };
+    // SAFETY: the program declares the function, as for `Variable.apply`, and the package keeps it alive.
+    let function = unsafe { Function::at(declared, address, state) }?;
+    Functions::of_process().insert(function);
+    Ok(())
+}
+
 #[pymethods]
 impl RegionHandle {
-    /// Its memory; waits until a release has left it.
+    /// Its memory; waits until no release reads it.
     fn memory(&self, py: Python<'_>) -> Result<RegionMemory> {
         Ok(RegionMemory { memory: told(py, || self.mapped.memory())? })
     }
@@ -124,13 +166,13 @@ impl RegionHandle {
         self.mapped.fence()
     }
 
-    /// A lease; its fencing number.
+    /// Takes the write lock; returns its fencing number.
     fn lock(&self, py: Python<'_>, timeout: f64, life: f64, renew: bool) -> Result<u64> {
         let (timeout, life) = (seconds(timeout)?, seconds(life)?);
         told(py, || self.mapped.lock(timeout, life, renew))
     }
 
-    /// Number of the transfer, and whether it still reads the memory.
+    /// Releases the values; returns the transfer's number, and whether it still reads the memory.
     fn release(&self, py: Python<'_>, stable: bool) -> Result<(u64, bool)> {
         told(py, || self.mapped.release(stable).map(|transfer| (transfer, self.mapped.is_read())))
     }
@@ -146,7 +188,7 @@ impl RegionHandle {
         told(py, || self.mapped.load(container))
     }
 
-    /// Ends the lock, and lets go of the memory.
+    /// Ends the lock, and frees the memory.
     fn close(&self, py: Python<'_>) -> Result<()> {
         told(py, || self.mapped.close())
     }
@@ -154,13 +196,13 @@ impl RegionHandle {
 
 #[pymethods]
 impl RegionMemory {
-    /// Whether the server has it, too.
+    /// Whether the memory is shared with the server.
     #[getter]
     fn shared(&self) -> bool {
         self.memory.is_shared()
     }
 
-    /// As bytes; NumPy keeps this object while it uses them.
+    /// The memory as bytes; NumPy references this object while it uses them.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);

@@ -1,6 +1,6 @@
-//! Rules between ad-hoc layouts: boxes of n-D arrays, with strides and members of records.
+//! Rules between ad-hoc layouts: boxes of n-D arrays, with strides and record members.
 //!
-//! Invariant: a rule runs only on buffers that are dense, long enough and apart from each other.
+//! Invariant: a rule runs only on buffers that are dense, long enough and disjoint.
 
 use std::collections::BTreeMap;
 
@@ -40,14 +40,14 @@ pub(crate) struct RuleHandle {
     rule: Rule,
 }
 
-/// How far the abstract array goes in every dimension: far enough for all.
+/// The shape of the abstract array: the smallest that contains all boxes.
 const EXTENT: u64 = 1 << 60;
 
 fn refused(error: impl std::fmt::Display) -> crate::error::Failure {
     invalid(error.to_string())
 }
 
-/// Numbers for the names of members, the same for both sides of a rule.
+/// Numbers for member names, the same on both sides of a rule.
 #[derive(Default)]
 struct Names(BTreeMap<String, u32>);
 
@@ -106,7 +106,7 @@ impl LayoutHandle {
         big_endian: bool,
     ) -> Result<Self> {
         let dtype = dtype::parse(descr)?.dtype;
-        if dtype.is_blob() {
+        if dtype.has_blobs() {
             return Err(invalid("values of any length have no layout"));
         }
         if strides.len() != shape.len() || start.len() != shape.len() {
@@ -128,7 +128,7 @@ impl LayoutHandle {
         Ok(layout)
     }
 
-    /// Both in one memory.
+    /// Both layouts in one memory.
     fn join(&self, other: &Self) -> Self {
         let parts = self.parts.iter().chain(&other.parts).cloned().collect();
         LayoutHandle { parts, len: self.len.max(other.len) }
@@ -193,8 +193,8 @@ impl RuleHandle {
         if from_len > 0 && to_len > 0 && a < b + to_len && b < a + from_len {
             return Err(invalid("src and out share memory"));
         }
-        // SAFETY: both are live, dense and (out) writable arrays of these lengths, apart from each other (all checked) and
-        // referenced until this returns; that nobody else writes them meanwhile is the contract of apply().
+        // SAFETY: both are live, dense and (out) writable arrays of these lengths, disjoint (all checked), and
+        // referenced until this returns. The contract of apply() is that no other thread writes them meanwhile.
         let (src, dst) = unsafe {
             let src = if from_len == 0 { &[][..] } else { std::slice::from_raw_parts(from, from_len) };
             let dst = if to_len == 0 { &mut [][..] } else { std::slice::from_raw_parts_mut(to, to_len) };
@@ -207,7 +207,7 @@ impl RuleHandle {
         ran.map_err(refused)
     }
 
-    /// Sixteen bytes that equal rules share, in every process.
+    /// A hash of sixteen bytes; equal rules have the same, in every process.
     fn content_hash<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.rule.content_hash())
     }
@@ -221,10 +221,10 @@ impl RuleHandle {
     }
 }
 
-/// Other Python threads may run while at least this many bytes are filled; less takes tens of microseconds.
+/// Smallest fill, in bytes, that releases the interpreter lock. Less takes tens of microseconds.
 const WORTH_A_SWITCH: usize = 1 << 20;
 
-/// The first byte of an array that is dense in either order, its bytes, and whether they may be written.
+/// The first byte of an array that is dense in either order, its length in bytes, and whether it is writable.
 fn memory(array: &Bound<'_, PyAny>, what: &str) -> Result<(*mut u8, usize, bool)> {
     let Ok(array) = array.cast::<PyUntypedArray>() else {
         let other = array.get_type().name()?;

@@ -1,11 +1,11 @@
-//! Spans of the engine, handed to a Python function.
+//! Spans of the engine, passed to a Python function.
 
 use std::sync::{Mutex, PoisonError};
 
 use drystone::{Listening, SpanKind, listen_to_spans as listen};
 use pyo3::prelude::*;
 
-/// A function that hears spans until this is closed or collected.
+/// A subscription: calls a function with spans until it is closed or collected.
 #[pyclass(frozen, name = "SpanListener", module = "drystone._core")]
 pub(crate) struct SpanListener(Mutex<Option<Listening>>);
 
@@ -17,8 +17,9 @@ impl SpanListener {
     }
 }
 
-/// Has `listener(kind, container, variable, seconds, (wanted_bytes, bytes, requests, rounds, blocks))` called with each read, put, drain and warming.
-/// Commits, publications and recoveries are events of the Python face, which knows more of them.
+/// Subscribes `listener(kind, container, variable, seconds, (wanted_bytes, bytes, requests, rounds, blocks))`
+/// to each read, put, drain and cache load. The Python layer reports commits, publications and recoveries
+/// itself, with more details.
 #[pyfunction]
 pub(crate) fn listen_to_spans(listener: Py<PyAny>) -> SpanListener {
     SpanListener(Mutex::new(Some(listen(move |span| {
@@ -28,7 +29,7 @@ pub(crate) fn listen_to_spans(listener: Py<PyAny>) -> SpanListener {
         let kind = span.kind.name();
         let v = &span.values;
         let values = (v.wanted_bytes, v.bytes, v.requests, v.rounds, v.blocks);
-        // A process that ends has no interpreter any more.
+        // A process that is ending may have no interpreter.
         let _ = Python::try_attach(|py| {
             let seconds = span.duration.as_secs_f64();
             let told = listener.call1(py, (kind, span.container, span.variable, seconds, values));

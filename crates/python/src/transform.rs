@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 use crate::error::{Result, invalid};
 
-/// The chain as text; empty for none.
+/// The chain as text; empty if there is none.
 pub(crate) fn parse(given: Option<&Bound<'_, PyAny>>) -> Result<String> {
     let Some(given) = given else { return Ok(String::new()) };
     if let Ok(text) = given.cast::<PyString>() {

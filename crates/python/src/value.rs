@@ -31,7 +31,7 @@ fn from_nested(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
     }
     if let Ok(text) = given.cast::<PyString>() {
         return Ok(Value::Text(
-            text.to_cow().map_err(|e| invalid(format!("an attribute is no valid text: {e}")))?.into(),
+            text.to_cow().map_err(|e| invalid(format!("an attribute is not valid text: {e}")))?.into(),
         ));
     }
     if let Ok(bytes) = given.cast::<PyBytes>() {
@@ -76,7 +76,7 @@ fn from_nested(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
     )))
 }
 
-/// A Python value for a message, with escapes and not at full length.
+/// A Python value for a message, escaped and shortened.
 fn shown(value: &Bound<'_, PyAny>) -> String {
     let text = value.py().import("builtins").and_then(|m| m.call_method1("ascii", (value,)));
     let text = text.map_or_else(|_| String::new(), |text| text.to_string());
@@ -88,15 +88,19 @@ pub(crate) fn name(key: &Bound<'_, PyAny>) -> Result<String> {
     match key.cast::<PyString>() {
         Ok(text) => Ok(text
             .to_cow()
-            .map_err(|_| invalid(format!("the name of an attribute is no valid text: {}", shown(key))))?
+            .map_err(|_| invalid(format!("the name of an attribute is not valid text: {}", shown(key))))?
             .into()),
         Err(_) => Err(invalid(format!("the name of an attribute is a string, not {}", key.repr()?))),
     }
 }
 
-/// A NumPy array or scalar (or what converts to one).
+/// A NumPy array or scalar (or an object that converts to one).
 fn from_array(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
     let py = given.py();
+    let masked = py.import("drystone.values")?.call_method1("is_masked", (given,))?;
+    if masked.is_truthy()? {
+        return Err(invalid("an attribute cannot hold a masked array: give array.filled(value)"));
+    }
     let array = py.import("numpy")?.call_method1("asarray", (given,))?;
     let descr = array.getattr("dtype")?;
     let kind: char = descr.getattr("kind")?.extract()?;
@@ -117,7 +121,7 @@ fn from_array(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
     Ok(Value::Array(array))
 }
 
-/// A stored value as Python sees it.
+/// A stored value as a Python object.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> Result<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
@@ -134,7 +138,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> Result<Bound<'py
         Value::Array(array) => {
             let descr = dtype::to_numpy(py, &array.dtype, array.meaning.as_ref())?;
             let numpy = py.import("numpy")?;
-            // A bytearray belongs to the array alone, which may therefore be changed.
+            // The bytearray belongs to the array alone, so the array can be writable.
             let bytes = PyByteArray::new(py, &array.data);
             let flat = if array.data.is_empty() {
                 numpy.call_method1("empty", (0, descr))?

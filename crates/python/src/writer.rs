@@ -1,4 +1,4 @@
-//! The writer handle: arrays of exactly the variable's type go to the engine as they lie in memory.
+//! The writer handle: arrays of exactly the variable's type are passed to the engine without a copy.
 
 use drystone::format::dtype::{DType, Scalar};
 use drystone::member::member;
@@ -26,7 +26,8 @@ impl WriterHandle {
         WriterHandle { writer, container }
     }
 
-    /// Element type and shape of a variable or member; looks again if another process may have just created it.
+    /// Element type and shape of a variable or member; refreshes once if it is missing, since another process
+    /// may have just created it.
     fn element(&self, name: &str, field: Option<&str>) -> drystone::Result<(Element, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
             Err(e) if is_missing(&e) => {
@@ -45,9 +46,9 @@ impl WriterHandle {
         })
     }
 
-    /// Whether the bits of given elements are what the variable or member holds, as far as meanings go.
+    /// Whether the given elements have the meaning of the variable or member, so that their bits can be stored.
     fn means_the_same(&self, name: &str, field: Option<&str>, given: &Element) -> drystone::Result<bool> {
-        // Other types stand for nothing but themselves, in whatever variable.
+        // Other types have no meaning beside the type, whatever the variable.
         let plain = !matches!(given.dtype, DType::Scalar(Scalar::I64) | DType::Record(_));
         if plain && given.meaning.is_none() {
             return Ok(true);
@@ -62,7 +63,7 @@ impl WriterHandle {
     }
 }
 
-/// The level of that name.
+/// Parses the name of a level.
 pub(crate) fn parse_level(name: &str) -> Result<Level> {
     Level::parse(name).ok_or_else(|| {
         let names: Vec<String> = Level::ALL.iter().map(|level| format!("\"{level}\"")).collect();
@@ -72,7 +73,7 @@ pub(crate) fn parse_level(name: &str) -> Result<Level> {
 
 #[pymethods]
 impl WriterHandle {
-    /// Number in the names of its log, in hexadecimal.
+    /// The number in the names of its log, in hexadecimal.
     #[getter]
     fn id(&self) -> String {
         format!("{:016x}", self.writer.id())
@@ -99,13 +100,13 @@ impl WriterHandle {
         Ok(py.detach(|| self.writer.begin_step(step, replace))?)
     }
 
-    /// Refuses a name that is no level.
+    /// Refuses an unknown level.
     #[staticmethod]
     fn check_level(level: &str) -> Result<()> {
         parse_level(level).map(drop)
     }
 
-    /// `level`: how safe the step is when this returns; none: as the container promises.
+    /// `level`: the level the step has reached when this returns; none: the container's default.
     fn end_step(&self, py: Python<'_>, level: Option<&str>) -> Result<()> {
         match level.map(parse_level).transpose()? {
             Some(level) => py.detach(|| self.writer.end_step_at(level))?,
@@ -118,7 +119,7 @@ impl WriterHandle {
         Ok(py.detach(|| self.writer.abort_step())?)
     }
 
-    /// NumPy dtype, whether it stands for values of any length, and the axes of a member.
+    /// NumPy dtype, whether values have any length, and the inner axes of a member.
     #[pyo3(signature = (name, field))]
     fn target<'py>(
         &self,
@@ -130,7 +131,7 @@ impl WriterHandle {
         Ok((element.to_numpy(py)?, element.dtype.is_blob(), PyTuple::new(py, shape)?))
     }
 
-    /// False, with nothing put, if the elements of the array are not of the variable's type.
+    /// Returns false, and puts nothing, if the elements of the array are not of the variable's type.
     #[pyo3(signature = (name, array, offset, field))]
     fn put<'py>(
         &self,
@@ -143,7 +144,7 @@ impl WriterHandle {
         let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
         let descr = array.dtype();
         let Ok(element) = dtype::from_numpy(&descr) else { return Ok(false) };
-        if !py.detach(|| self.means_the_same(name, field, &element))? {
+        if element.dtype.has_blobs() || !py.detach(|| self.means_the_same(name, field, &element))? {
             return Ok(false);
         }
         let mut array = array;
@@ -172,7 +173,8 @@ impl WriterHandle {
                 };
             }
         }
-        // SAFETY: `array` is referenced until this returns; that nobody changes it meanwhile is the contract of put().
+        // SAFETY: `array` is referenced until this returns; the contract of put() is that no other thread
+        // changes it meanwhile.
         let source = unsafe { view.source()? };
         let put = py.detach(|| self.writer.put(name, &element.dtype, &source, offset.as_deref(), field));
         match put {
@@ -185,8 +187,8 @@ impl WriterHandle {
         }
     }
 
-    /// `values` in row-major order of `shape`: texts, or the bytes of lists.
-    #[pyo3(signature = (name, shape, values, offset))]
+    /// `values` in row-major order of `shape`, which has the axes of a member too: texts, or the bytes of lists.
+    #[pyo3(signature = (name, shape, values, offset, field))]
     fn put_strings<'py>(
         &self,
         py: Python<'py>,
@@ -194,36 +196,52 @@ impl WriterHandle {
         shape: Vec<u64>,
         values: Bound<'py, PyList>,
         offset: Option<&Bound<'py, PyAny>>,
+        field: Option<&str>,
     ) -> Result<()> {
         let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
-        let (element, _) = py.detach(|| self.element(name, None))?;
-        if let DType::Ragged(_) = element.dtype {
-            let lists: Vec<Bound<'py, PyBytes>> = values
-                .iter()
-                .map(|value| value.cast_into::<PyBytes>().map_err(|e| Failure::Python(PyErr::from(e))))
-                .collect::<Result<_>>()?;
-            let lists: Vec<&[u8]> = lists.iter().map(|list| list.as_bytes()).collect();
-            py.detach(|| self.writer.put_strings(name, &shape, &lists, offset.as_deref()))?;
-            return Ok(());
-        }
-        let mut kept = Vec::with_capacity(values.len());
-        for value in values.iter() {
-            match value.cast_into::<PyString>() {
-                Ok(text) => kept.push(text),
-                Err(other) => {
-                    let found = other.into_inner();
-                    return Err(invalid(format!("\"{name}\" holds strings, not {}", found.repr()?)));
-                }
-            }
-        }
-        let mut texts = Vec::with_capacity(kept.len());
-        for text in &kept {
-            let text = text
-                .to_str()
-                .map_err(|e| invalid(format!("a string for \"{name}\" is no valid text: {e}")))?;
-            texts.push(text.as_bytes());
-        }
-        py.detach(|| self.writer.put_strings(name, &shape, &texts, offset.as_deref()))?;
+        let (element, inner) = py.detach(|| self.element(name, field))?;
+        let cells = shape.strip_suffix(&inner[..]).ok_or_else(|| {
+            invalid(format!(
+                "member \"{}\" of \"{name}\" has shape {inner:?} in each element; the array has shape {shape:?}",
+                field.unwrap_or_default()
+            ))
+        })?;
+        let kept = Given::of(&element.dtype, &values, name)?;
+        let values = kept.bytes(name)?;
+        py.detach(|| self.writer.put_strings(name, cells, &values, offset.as_deref(), field))?;
+        Ok(())
+    }
+
+    /// Whole records, or a member that is a record, with members of any length: `fixed` has the others, by the dtype of
+    /// `fixed_part`, and `values` a list for each member of any length, as `put_strings` takes it.
+    #[pyo3(signature = (name, fixed, values, offset, field))]
+    fn put_records<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        fixed: Bound<'py, PyUntypedArray>,
+        values: Vec<Bound<'py, PyList>>,
+        offset: Option<&Bound<'py, PyAny>>,
+        field: Option<&str>,
+    ) -> Result<()> {
+        let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
+        let (element, inner) = py.detach(|| self.element(name, field))?;
+        let view = View::of(&fixed)?;
+        let view = view.fold(&inner).ok_or_else(|| invalid("the array's last axes are not the member's"))?;
+        let leaves: Vec<_> = element.dtype.leaves().into_iter().filter(|leaf| leaf.dtype.is_blob()).collect();
+        let kept = values
+            .iter()
+            .enumerate()
+            .map(|(n, values)| match leaves.get(n % leaves.len().max(1)) {
+                Some(leaf) => Given::of(&leaf.dtype, values, &format!("{name}\" member \"{}", leaf.path)),
+                None => Err(invalid(format!("\"{name}\" has no members of any length"))),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let values = kept.iter().map(|given| given.bytes(name)).collect::<Result<Vec<_>>>()?;
+        // SAFETY: `fixed` is referenced until this returns, and is known to the caller alone.
+        let source = unsafe { view.source()? };
+        let whole = (&source, &values[..]);
+        py.detach(|| self.writer.put_records(name, &element.dtype, whole, offset.as_deref(), field))?;
         Ok(())
     }
 
@@ -237,7 +255,7 @@ impl WriterHandle {
         fragment.get().write(py, &self.writer, buffer)
     }
 
-    /// What `auto` chose: name, chain and report.
+    /// The choices of `auto`: name, chain and report.
     fn choices(&self) -> Vec<(String, String, String)> {
         let all = self.writer.choices();
         all.into_iter().map(|(name, choice)| (name, choice.chain().canonical(), choice.to_string())).collect()
@@ -247,12 +265,51 @@ impl WriterHandle {
         Ok(py.detach(|| self.writer.flush())?)
     }
 
-    /// Commits values without a step and goes on; false where the writer has to be closed for that.
+    /// Commits values without a step and continues; false if only closing the writer can commit them.
     fn commit(&self, py: Python<'_>) -> Result<bool> {
         Ok(py.detach(|| self.writer.commit())?)
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
         Ok(py.detach(|| self.writer.close())?)
+    }
+}
+
+/// Values of any length as Python has them, in the order of the cells.
+enum Given<'py> {
+    Texts(Vec<Bound<'py, PyString>>),
+    Lists(Vec<Bound<'py, PyBytes>>),
+}
+
+impl<'py> Given<'py> {
+    fn of(dtype: &DType, values: &Bound<'py, PyList>, name: &str) -> Result<Self> {
+        if let DType::Ragged(_) = dtype {
+            let bytes = |value: Bound<'py, PyAny>| {
+                value.cast_into::<PyBytes>().map_err(|e| Failure::Python(PyErr::from(e)))
+            };
+            return Ok(Given::Lists(values.iter().map(bytes).collect::<Result<_>>()?));
+        }
+        let text = |value: Bound<'py, PyAny>| match value.cast_into::<PyString>() {
+            Ok(text) => Ok(text),
+            Err(other) => {
+                let found = other.into_inner();
+                Err(invalid(format!("\"{name}\" holds strings, not {}", found.repr()?)))
+            }
+        };
+        Ok(Given::Texts(values.iter().map(text).collect::<Result<_>>()?))
+    }
+
+    fn bytes(&self, name: &str) -> Result<Vec<&[u8]>> {
+        match self {
+            Given::Lists(lists) => Ok(lists.iter().map(|list| list.as_bytes()).collect()),
+            Given::Texts(texts) => texts
+                .iter()
+                .map(|text| {
+                    let text = text.to_str();
+                    let wrong = |e| invalid(format!("a string for \"{name}\" is no valid text: {e}"));
+                    Ok(text.map_err(wrong)?.as_bytes())
+                })
+                .collect(),
+        }
     }
 }

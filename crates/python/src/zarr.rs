@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 
 use crate::error::Result;
 
-/// A snapshot as a Zarr hierarchy that is nowhere stored.
+/// A virtual Zarr hierarchy of a snapshot; nothing is stored.
 #[pyclass(frozen, name = "ZarrHandle", module = "drystone._core")]
 pub(crate) struct ZarrHandle {
     view: ZarrView,
@@ -33,13 +33,13 @@ impl ZarrHandle {
         self.view.documents().map(|(node, text)| (node.to_owned(), text)).collect()
     }
 
-    /// Paths of variables that are not shown, and why.
+    /// Paths of variables that are left out, and why.
     #[getter]
     fn skipped(&self) -> BTreeMap<String, String> {
         self.view.skipped().iter().map(|s| (s.variable.clone(), s.reason.clone())).collect()
     }
 
-    /// Path of the variable, and whether its encoding was declared by a client; `None` if the node is no array.
+    /// Path of the variable, and whether the client declared its encoding; `None` if the node is not an array.
     fn array(&self, node: &str) -> Option<(String, bool)> {
         self.view.array(node).map(|(path, declared)| (path.to_owned(), declared))
     }
@@ -48,7 +48,7 @@ impl ZarrHandle {
         Ok(py.detach(|| self.view.has_chunk(node, &index))?)
     }
 
-    /// Whether commits after a given one wrote to a chunk.
+    /// Whether a commit after the given one wrote to a chunk.
     fn has_chunk_since(&self, py: Python<'_>, node: &str, index: Vec<u64>, deleted: u64) -> Result<bool> {
         Ok(py.detach(|| self.view.has_chunk_since(node, &index, deleted))?)
     }

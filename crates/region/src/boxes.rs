@@ -1,4 +1,4 @@
-//! Boxes of cells: the part of one outside another, and slabs of one. Pure.
+//! Boxes of cells: the part of one outside another, and slabs of a box. Pure.
 
 /// First cell, and extents.
 pub(super) type Bounds = (Vec<u64>, Vec<u64>);
@@ -37,8 +37,8 @@ fn set((offset, count): &mut Bounds, axis: usize, from: u64, to: u64) {
     }
 }
 
-/// Slabs across the first axis, of at most this many cells, whose first rows are multiples of `by`; a slab has at least
-/// `by` rows.
+/// Slabs across the first axis, of at most `most` cells. Their first rows are multiples of `by`, and a slab has at
+/// least `by` rows.
 pub(super) fn slabs(whole: &Bounds, most: u64, by: u64) -> Vec<Bounds> {
     let (Some(from), Some(count)) = (whole.0.first().copied(), whole.1.first().copied()) else {
         return vec![whole.clone()];
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_has_each_other_cell_once() {
+    fn the_part_outside_has_each_other_cell_once() {
         let a = (vec![2, 3], vec![4, 5]);
         for x in 0..7 {
             for y in 0..9 {

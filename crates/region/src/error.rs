@@ -1,13 +1,13 @@
-//! Why a call on a region failed, and constructors of the engine's errors for this crate.
+//! Errors of calls on regions, and constructors of the engine's errors for this crate.
 
 use drystone::{Error, ErrorKind};
 
-/// Why a call on a region failed.
+/// The reason why a call on a region failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegionError {
-    /// The lease has ended; nothing was done.
+    /// The lease has ended. Nothing was done.
     LeaseExpired(String),
-    /// The time has passed; nothing was done.
+    /// The time ran out. Nothing was done.
     Deadline(String),
     /// Any other reason.
     Engine(Error),
@@ -30,10 +30,11 @@ impl std::fmt::Display for RegionError {
 
 impl std::error::Error for RegionError {}
 
-/// The lease was not alive when it was used.
+/// The error for a lease that was not alive when it was used.
 pub(crate) fn expired() -> RegionError {
     RegionError::LeaseExpired(
-        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read it again"
+        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read \
+         it again"
             .into(),
     )
 }

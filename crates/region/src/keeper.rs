@@ -1,4 +1,4 @@
-//! The keeper of a container's locks and releases: this process, or the server that has the container.
+//! The keeper of a container's locks and releases: this process, or the server that serves the container.
 //!
 //! Invariants
 //! - all handles of one container in a process have one keeper, so they see each other's locks;
@@ -21,25 +21,26 @@ use drystone::{Error, ErrorKind, Mode, OpenOptions};
 use drystone_client::{Options, Refused, Region, Session, Status};
 
 use super::error::{RegionError, invalid};
+use super::function::Functions;
 use super::lease::{Cells, Lease};
 use super::memory::{Memory, Released};
 use super::operation::Operation;
 use super::sync::lock;
+use super::transit::compute_on_release;
 use super::{ObjectTransfer, Progress, Regions, Release, Values};
 
 /// The default life of a lease.
 const LIFE: Duration = Duration::from_secs(10);
-/// A region of at most this many bytes is copied when it is released, which takes less time than waiting for its
-/// memory.
+/// The largest region that is copied when it is released. Copying it takes less time than waiting for its memory.
 pub(super) const SMALL: usize = 256 << 10;
-/// How long to wait for memory of earlier releases before a region gets memory of its own.
+/// The longest wait for memory of earlier releases. Then a region gets memory of its own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The keeper of one container.
 pub struct Keeper {
     way: Way,
     newest: OnceLock<Container>,
-    /// Memory that was given up before its values were in the log, in the order of its transfers.
+    /// Memory that was given up before its values were in the log, in the order of the transfers.
     parked: Mutex<VecDeque<(u64, Arc<Memory>)>>,
 }
 
@@ -52,14 +53,15 @@ enum Way {
     },
 }
 
-/// A number that identifies a request: within one process a counter suffices.
+/// A number that identifies a request. Within one process a counter suffices.
 fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Keeper {
-    /// The keeper of a container that this handle may write to. `options` are those of its store, if it is on a server.
+    /// The keeper of a container to which this handle may write. `options` are those of its store, if it is on a
+    /// server.
     pub fn of(container: &Container, options: &[(String, String)]) -> Result<Arc<Keeper>> {
         type Known = HashMap<(u32, [u8; 16]), Weak<Keeper>>;
         static HERE: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -78,7 +80,8 @@ impl Keeper {
             return Ok(keeper);
         }
         known.retain(|_, keeper| keeper.strong_count() > 0);
-        let keeper = Arc::new(Self::new(Way::Here(Regions::new(container.again()?))));
+        let keeper =
+            Arc::new(Self::new(Way::Here(Regions::new(container.again()?, Functions::of_process()))));
         known.insert(key, Arc::downgrade(&keeper));
         Ok(keeper)
     }
@@ -87,8 +90,8 @@ impl Keeper {
         Keeper { way, newest: OnceLock::new(), parked: Mutex::default() }
     }
 
-    /// A lease on a box, once no other lease has a cell of it; waits for at most `timeout`. A life of zero is the
-    /// default.
+    /// A lease on a box, as soon as no other lease has a cell of it. Waits for at most `timeout`. A life of zero
+    /// stands for the default.
     pub fn lock(
         &self,
         cells: &Cells,
@@ -98,7 +101,15 @@ impl Keeper {
         match &self.way {
             Way::Here(regions) => {
                 let life = if life.is_zero() { LIFE } else { life };
-                regions.lock(std::slice::from_ref(cells), timeout, life, number())
+                regions.lock(std::slice::from_ref(cells), timeout, life, number()).map_err(
+                    |error| match error {
+                        RegionError::Deadline(why) => RegionError::Deadline(format!(
+                            "no lock within {} s: {why}",
+                            timeout.as_secs_f64()
+                        )),
+                        error => error,
+                    },
+                )
             }
             #[cfg(feature = "object")]
             Way::Server { session, .. } => {
@@ -138,7 +149,7 @@ impl Keeper {
         }
     }
 
-    /// Memory of this many bytes, all zero; shared with the server if that is on this machine and has room.
+    /// Memory of this many bytes, all zero. It is shared with the server, if that is on this machine and has space.
     pub fn memory(&self, len: usize) -> Result<Arc<Memory>> {
         #[cfg(feature = "object")]
         if let Way::Server { session, .. } = &self.way
@@ -159,13 +170,12 @@ impl Keeper {
     }
 
     /// Takes the values of a region, and ends its lease. Returns the transfer, and whether the memory must stay
-    /// unchanged until that is at level node.
+    /// unchanged until the transfer is at level `node`. `kind` is that of the variable when the region was mapped.
     pub(super) fn release(
         &self,
         cells: &Cells,
         memory: &Arc<Memory>,
-        fence: Option<u64>,
-        stable: bool,
+        (fence, stable, kind): (Option<u64>, bool, u32),
     ) -> std::result::Result<(u64, bool), RegionError> {
         let is_small = memory.len() <= SMALL;
         match &self.way {
@@ -174,18 +184,19 @@ impl Keeper {
                     true => Values::Owned(memory.copied()),
                     false => Values::Lent(Arc::new(Released(Arc::clone(memory)))),
                 };
-                let release = Release { cells: cells.clone(), values, fence, stable, once: number() };
+                let (cells, kind) = (cells.clone(), Some(kind));
+                let release = Release { cells, values, fence, stable, once: number(), kind };
                 Ok((regions.release(release)?, !is_small))
             }
             #[cfg(feature = "object")]
             Way::Server { session, .. } => {
                 let region = region(cells);
                 let released = match memory.piece() {
-                    Some(piece) => {
-                        session.release_piece(&region, piece, fence, stable).map(|transfer| (transfer, true))
-                    }
+                    Some(piece) => session
+                        .release_piece(&region, piece, (fence, stable, kind))
+                        .map(|transfer| (transfer, true)),
                     None => session
-                        .release(&region, &memory.copied(), fence, stable)
+                        .release(&region, &memory.copied(), (fence, stable, kind))
                         .map(|transfer| (transfer, false)),
                 };
                 released.map_err(of_server)
@@ -193,20 +204,21 @@ impl Keeper {
         }
     }
 
-    /// Keeps memory that its region no longer needs until its values are in the log.
+    /// Keeps memory that its region no longer needs, until its values are in the log.
     pub(super) fn park(&self, transfer: u64, memory: Arc<Memory>) {
         if memory.is_shared() {
             lock(&self.parked).push_back((transfer, memory));
         }
     }
 
-    /// Frees parked memory whose values are in the log. Waits up to `timeout` for the first of them; returns whether
+    /// Frees parked memory whose values are in the log. Waits up to `timeout` for the first of them. Returns whether
+    /// any was freed.
     /// any was freed.
     fn reclaim(&self, timeout: Duration) -> bool {
         let (mut freed, mut timeout) = (false, timeout);
         loop {
             let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else { return freed };
-            // A transfer that failed, or is unknown, needs its memory no more.
+            // A transfer that failed, or is unknown, no longer needs its memory.
             if matches!(self.wait(first, false, timeout), Ok(Level::Received)) {
                 return freed;
             }
@@ -238,7 +250,29 @@ impl Keeper {
         }
     }
 
-    /// Starts to transfer values of one variable to another, through an operation (empty: unchanged); returns the
+    /// Declares an operation that is applied to each release of `source`, where the container is released: at its
+    /// server, or in this process. The results go into `into`, which is created. `container` is the caller's handle,
+    /// which has `into` afterwards.
+    pub fn compute_on_release(
+        &self,
+        container: &Container,
+        source: &str,
+        operation: &Operation,
+        into: &str,
+    ) -> std::result::Result<(), RegionError> {
+        #[cfg(feature = "object")]
+        if let (Way::Server { session, .. }, Operation::Function { .. }) = (&self.way, operation) {
+            // Only the server knows its functions.
+            let path = Container::normal_path;
+            session.on(path(source), path(into), &operation.to_string()).map_err(of_server)?;
+            container.refresh()?;
+            return Ok(());
+        }
+        Ok(compute_on_release(container, &Functions::of_process(), source, operation, into)?)
+    }
+
+    /// Starts to transfer values of one variable to another, through an operation (empty: unchanged). Returns the
+    /// transfer.
     /// transfer.
     pub fn transfer(
         &self,
@@ -259,7 +293,7 @@ impl Keeper {
         }
     }
 
-    /// Commits what was released, and what all writers have closed; returns the snapshot.
+    /// Commits the released values, and the groups that all writers have closed. Returns the snapshot.
     pub fn commit(&self) -> std::result::Result<u64, RegionError> {
         match &self.way {
             Way::Here(regions) => Ok(regions.commit()?.snapshot.version()),
@@ -268,7 +302,7 @@ impl Keeper {
         }
     }
 
-    /// A handle on the newest snapshot, to read.
+    /// A handle on the newest snapshot, for reading.
     pub(super) fn newest(&self) -> Result<&Container> {
         let container = match &self.way {
             Way::Here(regions) => regions.container(),

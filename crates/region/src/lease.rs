@@ -1,8 +1,8 @@
-//! Which leases hold which boxes: leases expire, and fencing numbers order them. Pure: the caller supplies the time.
+//! Leases on boxes: leases expire, and fencing numbers order them. Pure: the caller supplies the time.
 //!
 //! Invariants
 //! - boxes of two live leases never overlap;
-//! - a request gets all of its boxes or none, so two requests never wait for each other's second box;
+//! - a request gets all of its boxes or none, so two requests never wait for each other's boxes;
 //! - fencing numbers ascend in the order in which leases were granted, also from one table to the next.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Cells {
 pub struct Lease {
     /// Its number, which is also its fencing number.
     pub fence: u64,
-    /// It expires this long after it was granted or last renewed.
+    /// The time after which it expires, counted from the grant or the last renewal.
     pub life: Duration,
 }
 
@@ -49,7 +49,7 @@ struct Held {
     cells: Vec<Cells>,
     life: Duration,
     until: Instant,
-    /// The request to which it was granted, which may be repeated.
+    /// The number of the request that granted it. The request may be repeated.
     once: u64,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// No leases; fencing numbers are above `from`.
+    /// No leases. New fencing numbers are above `from`.
     pub(crate) fn new(from: u64) -> Self {
         Leases { held: BTreeMap::new(), next: from + 1 }
     }
 
-    /// Grants all of these boxes, or returns when the first conflicting lease expires unless it is renewed. A repeated
-    /// request, identified by its number `once`, gets the lease that it has.
+    /// Grants all of these boxes. Otherwise returns when the first conflicting lease expires, unless it is renewed. A
+    /// repeated request, identified by its number `once`, gets the lease that it has.
     pub(crate) fn acquire(
         &mut self,
         now: Instant,
@@ -90,7 +90,7 @@ impl Leases {
         Ok(Lease { fence, life })
     }
 
-    /// Restarts the lease's time; returns whether it was live.
+    /// Restarts the lease's time. Returns whether the lease was live.
     pub(crate) fn renew(&mut self, now: Instant, fence: u64) -> bool {
         match self.held.get_mut(&fence) {
             Some(held) if held.until > now => {
@@ -117,12 +117,12 @@ impl Leases {
         self.held.get(&fence).is_some_and(|held| held.until > now && held.cells.iter().any(within))
     }
 
-    /// Ends the lease; returns whether it was live.
+    /// Ends the lease. Returns whether it was live.
     pub(crate) fn end(&mut self, now: Instant, fence: u64) -> bool {
         self.held.remove(&fence).is_some_and(|held| held.until > now)
     }
 
-    /// Leases that are alive.
+    /// The number of live leases.
     pub(crate) fn alive(&self, now: Instant) -> usize {
         self.held.values().filter(|held| held.until > now).count()
     }
@@ -139,7 +139,7 @@ mod tests {
     const LIFE: Duration = Duration::from_secs(10);
 
     #[test]
-    fn boxes_that_meet_are_held_by_one_and_others_by_anybody() {
+    fn boxes_that_meet_are_held_by_one_lease_and_others_by_any() {
         let (mut leases, now) = (Leases::new(7), Instant::now());
         let first = leases.acquire(now, &[cells(&[0, 0], &[4, 4])], LIFE, 1).unwrap();
         assert_eq!(first.fence, 8);

@@ -1,30 +1,38 @@
-//! Regions of variables that are locked, written and released while their holder goes on.
+//! Regions of variables that are locked, written and released while their holder continues.
 //!
 //! ```text
 //! mapped (memory, lock, release) ── keeper: this process, or a server
 //! lock ── leases (pure) ── release ── queue, in the order of fencing numbers ── one writer ── commit
-//!                                                    results in transit: operation, boxes (pure) ─┘
+//!                                       results in transit: operation, pass, boxes (pure) ─┘
 //! ```
 //!
 //! Invariants
-//! - all releases of a container in this process go through one writer, one after the other, so of two that overlap the
-//!   later one is newer, also within one commit;
+//! - all releases of a container in this process go through one writer, one after the other. So of two that overlap
+//!   the later one is newer, also within one commit;
 //! - a release under an expired lease is refused before anything is queued;
-//! - the queue holds a bounded number of bytes: beyond that a release waits;
-//! - whoever locks a region to read and write it finds all values that were released there before, committed.
+//! - the queue holds a bounded number of bytes: a release waits while it is full;
+//! - a holder that locks a region for reading and writing finds all values that were released there before,
+//!   committed.
 
+mod applied;
 mod boxes;
 mod error;
+mod exact_sum;
+mod function;
 mod keeper;
+mod kernel;
 mod lease;
 mod mapped;
 mod memory;
 mod operation;
+mod pass;
+mod slab;
+mod stencil;
+mod stored;
 mod sync;
 mod transit;
 mod values;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,76 +43,83 @@ use drystone::{Committed, Container, Error, ErrorKind, Result, Writer, WriterOpt
 
 use error::{expired, invalid, unsupported};
 use lease::Leases;
+use pass::Pass;
 use sync::lock;
-use transit::{Results, Tallies, rules_of};
+use transit::{Applied, FunctionRule, Results, Rule, Rules, Tallies, rules_of};
+use values::Passed;
 
 pub use error::RegionError;
+pub use function::{Declared, Function, Functions, element_type};
 pub use keeper::Keeper;
 pub use lease::{Cells, Lease};
 pub use mapped::{Access, Mapped};
 pub use memory::Memory;
 pub use operation::Operation;
-pub use transit::{ObjectTransfer, compute_on_release};
-pub use values::{Lent, Values};
+pub use slab::Lent;
+pub use transit::ObjectTransfer;
+pub use values::Values;
 
 /// The most bytes that wait to be written.
 const QUEUED: usize = 64 << 20;
-/// Number of released boxes that are known to be uncommitted; of older ones only the latest number is.
+/// The most released boxes that are tracked as uncommitted. For older ones, only the latest number is kept.
 const UNCOMMITTED: usize = 4096;
-/// The number that stands for all releases before this table was made: those of a server that was killed, for example.
+/// The number for all releases before this table was made, such as those of a server that was killed.
 const EARLIER: u64 = 1;
-/// Number of transfers whose outcome is remembered.
+/// The number of transfers whose outcome is remembered.
 const REMEMBERED: usize = 1 << 16;
 
 /// The progress of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// In memory.
+    /// The values are in memory.
     Received,
-    /// In the log: it survives this process.
+    /// The values are in the log, and survive this process.
     Logged,
-    /// In the log, and on stable storage.
+    /// The values are in the log and on stable storage.
     Stable,
-    /// It was not written.
+    /// The values were not written.
     Failed(Error),
 }
 
-/// A region that is released with its values.
+/// A release of a region with its values.
 #[derive(Clone, Debug)]
 pub struct Release {
-    /// Where they belong.
+    /// The cells of the values.
     pub cells: Cells,
     /// Elements of the variable's type.
     pub values: Values,
-    /// The lease that ends with it; `None`: the region was not locked.
+    /// The lease that the release ends. `None` if the region was not locked.
     pub fence: Option<u64>,
     /// Whether it must reach stable storage.
     pub stable: bool,
-    /// Number of the request, which may be repeated.
+    /// The number of the request, which may be repeated.
     pub once: u64,
+    /// The kind of the variable when the region was mapped. `None`: it is not known, and only lengths are checked.
+    pub kind: Option<u32>,
 }
 
-/// The regions of one container, opened to write.
+/// The regions of one container that is open for writing.
 pub struct Regions {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     container: Container,
+    functions: Arc<Functions>,
     leases: Mutex<Leases>,
     freed: Condvar,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
 
-/// What the writer does.
+/// A task of the writer.
 enum Job {
     Release(Release),
     Transfer(ObjectTransfer),
 }
 
 impl Job {
-    /// Bytes that it holds.
+    /// The number of bytes that it holds.
     fn bytes(&self) -> usize {
         match self {
             Job::Release(release) => release.values.held(),
@@ -117,7 +132,7 @@ impl Job {
 struct Queue {
     waiting: VecDeque<(u64, Job)>,
     bytes: usize,
-    /// The worker has taken a job and not finished it.
+    /// Whether the worker has taken a job and not finished it.
     busy: bool,
     has_worker: bool,
     closed: bool,
@@ -126,7 +141,7 @@ struct Queue {
     by_request: HashMap<u64, u64>,
     /// Numbers and boxes of releases that no commit of this table has included, ascending.
     uncommitted: VecDeque<(u64, Cells)>,
-    /// The latest release whose box was dropped from `uncommitted`; 0: none.
+    /// The latest release whose box was dropped from `uncommitted`; 0 if there is none.
     forgotten: u64,
 }
 
@@ -137,7 +152,7 @@ impl Queue {
         known.map(|(number, _)| *number).or_else(|| (self.forgotten > 0).then_some(self.forgotten))
     }
 
-    /// A commit has included all releases up to this number.
+    /// Records that a commit has included all releases up to this number.
     fn committed(&mut self, number: u64) {
         self.uncommitted.retain(|(released, _)| *released > number);
         if self.forgotten <= number {
@@ -147,12 +162,13 @@ impl Queue {
 }
 
 impl Regions {
-    /// For a container that is open to write.
-    pub fn new(container: Container) -> Self {
+    /// The regions of a container that is open for writing, and the functions that its rules may name.
+    pub fn new(container: Container, functions: Arc<Functions>) -> Self {
         // Later tables, also of other processes on this machine, use higher numbers.
         let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let shared = Shared {
             container,
+            functions,
             leases: Mutex::new(Leases::new(u64::try_from(from).unwrap_or(0))),
             freed: Condvar::new(),
             queue: Mutex::new(Queue { next: EARLIER, forgotten: EARLIER, ..Queue::default() }),
@@ -166,12 +182,21 @@ impl Regions {
         &self.shared.container
     }
 
-    /// Bytes of an element of this variable, after a check that the box lies in it.
+    /// Declares an operation that is applied to each release of `source`, a variable with steps. The results go into
+    /// `into`, which is created. The same declaration again changes nothing.
+    pub fn compute_on_release(&self, source: &str, operation: &Operation, into: &str) -> Result<()> {
+        let shared = &self.shared;
+        shared.container.refresh()?;
+        transit::compute_on_release(&shared.container, &shared.functions, source, operation, into)
+    }
+
+    /// The bytes of an element of this variable. Checks that the box lies in the variable.
     pub fn element_size(&self, cells: &Cells) -> Result<usize> {
         self.shared.element_size(cells)
     }
 
-    /// Grants a lease on all of these boxes, as soon as no other lease has a cell of them; waits for at most `timeout`.
+    /// Grants a lease on all of these boxes, as soon as no other lease has a cell of them. Waits for at most
+    /// `timeout`.
     pub fn lock(
         &self,
         cells: &[Cells],
@@ -191,10 +216,7 @@ impl Regions {
                 Err(free) => free,
             };
             if now >= until {
-                return Err(RegionError::Deadline(format!(
-                    "the region could not be locked within {:.3} s: another lock holds cells of it",
-                    timeout.as_secs_f64()
-                )));
+                return Err(RegionError::Deadline("another lock holds cells of the region".into()));
             }
             let wait = free.min(until).saturating_duration_since(now).max(Duration::from_millis(1));
             leases = match self.shared.freed.wait_timeout(leases, wait) {
@@ -209,35 +231,26 @@ impl Regions {
         if lock(&self.shared.leases).renew(Instant::now(), fence) { Ok(()) } else { Err(expired()) }
     }
 
-    /// Ends a lease without a release. An expired one is no error.
+    /// Ends a lease without a release. An expired lease is not an error.
     pub fn unlock(&self, fence: u64) {
         lock(&self.shared.leases).end(Instant::now(), fence);
         self.shared.freed.notify_all();
     }
 
-    /// Takes the values of a region, ends its lease, and returns the number of the transfer. The values are in memory
-    /// when this returns.
+    /// Takes the values of a region, ends its lease, and returns the number of the transfer. When this returns, the
+    /// values are in memory.
     pub fn release(&self, release: Release) -> std::result::Result<u64, RegionError> {
         let number = self.accept(release);
         self.begin();
         number
     }
 
-    /// The same, but nothing is written before [`begin`](Self::begin) or the next release. A caller that owes a client an
-    /// answer sends it before: the thread that writes would compete for the processor with the client.
+    /// As [`release`](Self::release), but nothing is written before [`begin`](Self::begin) or the next release. A
+    /// caller that owes a client an answer sends it in between: the writing thread would compete with the client for
+    /// the processor.
     pub fn accept(&self, release: Release) -> std::result::Result<u64, RegionError> {
         let shared = &self.shared;
-        let size = shared.element_size(&release.cells)?;
-        let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
-        if wanted != Some(release.values.len() as u64) {
-            return Err(invalid(format!(
-                "{} bytes do not fill a box of {:?} cells of {size} bytes in \"{}\"",
-                release.values.len(),
-                release.cells.count,
-                release.cells.variable
-            ))
-            .into());
-        }
+        shared.by_newest(|| shared.accept(&release))?;
         let mut queue = lock(&shared.queue);
         if let Some(known) = queue.by_request.get(&release.once) {
             return Ok(*known);
@@ -246,7 +259,7 @@ impl Regions {
             queue = shared.wait(queue, None);
         }
         if let Some(fence) = release.fence {
-            // The lease ends when the release gets its place in the queue: what is locked next is released after it.
+            // The lease ends when the release gets its place in the queue, so the next holder's release follows it.
             let mut leases = lock(&shared.leases);
             let now = Instant::now();
             if !leases.covers(now, fence, &release.cells) {
@@ -260,7 +273,7 @@ impl Regions {
         Ok(number)
     }
 
-    /// Starts to write what was accepted.
+    /// Starts to write the accepted releases.
     pub fn begin(&self) {
         let mut queue = lock(&self.shared.queue);
         if queue.waiting.is_empty() {
@@ -274,8 +287,8 @@ impl Regions {
         self.shared.changed.notify_all();
     }
 
-    /// Starts to transfer values of one variable to another; returns the number of the transfer, which is awaited like
-    /// that of a release.
+    /// Starts to transfer values of one variable to another. Returns the number of the transfer, which is awaited
+    /// like that of a release.
     pub fn transfer(&self, transfer: ObjectTransfer) -> Result<u64> {
         let queue = lock(&self.shared.queue);
         if let Some(known) = queue.by_request.get(&transfer.once) {
@@ -287,8 +300,8 @@ impl Regions {
         Ok(number)
     }
 
-    /// The progress of the transfer, once it is logged (or stable) or `timeout` has passed. `None`: there is no such
-    /// transfer.
+    /// The progress of the transfer, once it is logged (or stable) or `timeout` has passed. `None` if there is no
+    /// such transfer.
     pub fn wait(&self, transfer: u64, stable: bool, timeout: Duration) -> Option<Progress> {
         let until = Instant::now() + timeout;
         let mut queue = lock(&self.shared.queue);
@@ -307,7 +320,7 @@ impl Regions {
         }
     }
 
-    /// Waits until everything that was released is logged.
+    /// Waits until every release is logged.
     pub fn drain(&self) {
         self.begin();
         let mut queue = lock(&self.shared.queue);
@@ -316,7 +329,7 @@ impl Regions {
         }
     }
 
-    /// Commits what was released, and what other writers have closed.
+    /// Commits the released values, and the groups that other writers have closed.
     pub fn commit(&self) -> Result<Committed> {
         let released = lock(&self.shared.queue).next;
         self.drain();
@@ -335,14 +348,14 @@ impl Regions {
         Ok(())
     }
 
-    /// Leases that are alive.
+    /// The number of live leases.
     pub fn leases(&self) -> usize {
         lock(&self.shared.leases).alive(Instant::now())
     }
 }
 
 impl Drop for Regions {
-    /// Writes what was received before the container is closed.
+    /// Writes the received values before the container is closed.
     fn drop(&mut self) {
         self.begin();
         let mut queue = lock(&self.shared.queue);
@@ -356,31 +369,48 @@ impl Drop for Regions {
     }
 }
 
-/// Bytes of an element of this variable, after a check that the box lies in it.
-fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
+/// A checksum of a variable's element type, and of whether it has steps. A region is mapped for one kind.
+fn kind_of(variable: &Variable) -> u32 {
+    drystone::format::crc32c(format!("{}|{}", variable.dtype, variable.steps).as_bytes())
+}
+
+/// The error for a region whose variable has another kind than the one for which it was mapped.
+fn created_anew(cells: &Cells) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "\"{}\" was created anew with another type since the region was mapped: map it again",
+            cells.variable
+        ),
+    )
+}
+
+/// The bytes of an element of this variable, and its kind. Checks that the box lies in the variable.
+fn checked_cells(container: &Container, cells: &Cells) -> Result<(usize, u32)> {
     let snapshot = container.snapshot();
     if let Some(variable) = snapshot.schema.resolve(Container::normal_path(&cells.variable)) {
-        return checked_size(variable, cells);
+        return Ok((checked_size(variable, cells)?, kind_of(variable)));
     }
     let reading = match container.reading(&cells.variable, None) {
-        // Another process may have created it since.
+        // Another process may have created it in the meantime.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             container.refresh()?;
             container.reading(&cells.variable, None)?
         }
         other => other?,
     };
-    checked_size(reading.variable(), cells)
+    let variable = reading.variable();
+    Ok((checked_size(variable, cells)?, kind_of(variable)))
 }
 
-/// Bytes in an element of a variable in which the box must lie.
+/// The bytes of an element of a variable. Checks that the box lies in the variable.
 fn checked_size(variable: &Variable, cells: &Cells) -> Result<usize> {
     let path = &cells.variable;
     if variable.steps != cells.step.is_some() {
         let which = if variable.steps { "has steps: say which" } else { "has no steps" };
         return Err(invalid(format!("\"{path}\" {which}")));
     }
-    if variable.dtype.item_size() == 0 || variable.dtype.is_blob() {
+    if variable.dtype.item_size() == 0 || variable.dtype.has_blobs() {
         return Err(unsupported(format!("\"{path}\" holds {}, which cannot be mapped", variable.dtype)));
     }
     let fits = cells.offset.len() == variable.shape.len()
@@ -429,7 +459,34 @@ impl Shared {
     }
 
     fn element_size(&self, cells: &Cells) -> Result<usize> {
-        element_size(&self.container, cells)
+        self.by_newest(|| checked_cells(&self.container, cells)).map(|(size, _)| size)
+    }
+
+    /// Checks again by the newest snapshot what fails by that of the handle, which may have an earlier variable of the
+    /// same name.
+    fn by_newest<T>(&self, check: impl Fn() -> Result<T>) -> Result<T> {
+        check().or_else(|_| {
+            self.container.refresh()?;
+            check()
+        })
+    }
+
+    /// Fails unless the values fill the box, and the variable has the kind for which the region was mapped.
+    fn accept(&self, release: &Release) -> Result<()> {
+        let (size, kind) = checked_cells(&self.container, &release.cells)?;
+        if release.kind.is_some_and(|mapped| mapped != kind) {
+            return Err(created_anew(&release.cells));
+        }
+        let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
+        if wanted != Some(release.values.len() as u64) {
+            return Err(invalid(format!(
+                "{} bytes do not fill a box of {:?} cells of {size} bytes in \"{}\"",
+                release.values.len(),
+                release.cells.count,
+                release.cells.variable
+            )));
+        }
+        Ok(())
     }
 
     /// Writes releases in their order, until the regions are dropped.
@@ -444,7 +501,7 @@ impl Shared {
                 if queue.closed {
                     queue.has_worker = false;
                     drop(queue);
-                    // Closing commits what was put without a step.
+                    // Closing commits the values that were put without a step.
                     let closed = writer.take().map_or(Ok(()), |writer: Writer| writer.close());
                     drop(closed);
                     self.changed.notify_all();
@@ -457,7 +514,7 @@ impl Shared {
             drop(queue);
             let stable = matches!(&job, Job::Release(release) if release.stable);
             let done = match &job {
-                Job::Release(release) => self.write(&mut writer, &mut tallies, release),
+                Job::Release(release) => self.write(&mut writer, &mut tallies, (number, release)),
                 Job::Transfer(transfer) => transfer.run(&self.container, &mut writer),
             };
             let outcome = done.and_then(|()| {
@@ -492,28 +549,76 @@ impl Shared {
         }
     }
 
-    fn write(&self, kept: &mut Option<Writer>, tallies: &mut Tallies, release: &Release) -> Result<()> {
-        let cells = &release.cells;
-        if cells.step.is_some() {
-            // Other processes may have added rules since.
-            self.container.refresh()?;
+    /// Commits if one of the releases before this one has cells of the box and is not committed yet.
+    fn commit_earlier(&self, number: u64, cells: &Cells) -> Result<()> {
+        let queue = lock(&self.queue);
+        let is_earlier = |(released, of): &(u64, Cells)| *released < number && of.meets(cells);
+        if queue.forgotten == 0 && !queue.uncommitted.iter().any(is_earlier) {
+            return Ok(());
         }
+        drop(queue);
+        self.container.commit()?;
+        lock(&self.queue).committed(number - 1);
+        Ok(())
+    }
+
+    /// The results of functions for a release. Nothing is written yet.
+    fn applied(
+        &self,
+        number: u64,
+        cells: &Cells,
+        functions: &[FunctionRule],
+        bytes: &[u8],
+    ) -> Result<Vec<Applied>> {
+        let variable = self.container.reading(&cells.variable, None)?.variable().clone();
+        for around in functions.iter().filter_map(|rule| rule.neighbours(cells, &variable.shape)) {
+            self.commit_earlier(number, &around)?;
+        }
+        self.container.refresh()?;
+        let reading = self.container.reading(&cells.variable, None)?;
+        functions.iter().map(|rule| rule.results(&reading, cells, bytes)).collect()
+    }
+
+    fn write(
+        &self,
+        kept: &mut Option<Writer>,
+        tallies: &mut Tallies,
+        (number, release): (u64, &Release),
+    ) -> Result<()> {
+        let cells = &release.cells;
+        // Other processes may have added rules in the meantime, or created the variable anew.
+        self.container.refresh()?;
+        self.accept(release)?;
         let variable = self.container.reading(&cells.variable, None)?.variable().clone();
         let dtype = &variable.dtype;
-        let rules = rules_of(&self.container, cells, &variable);
-        let whole = if rules.is_empty() { None } else { Some(release.values.whole()) };
-        let results = tallies.results(&self.container, cells, &variable, rules, whole.as_deref())?;
-        // If results were computed from a copy, that copy is stored.
-        let copied = match whole {
-            Some(Cow::Owned(bytes)) => Some(Values::Owned(bytes)),
-            _ => None,
-        };
+        let Rules { operations: rules, functions } =
+            rules_of(&self.container, &self.functions, cells, &variable)?;
+        functions.iter().try_for_each(|rule| rule.accept(release.values.len()))?;
+        // Functions see the same copy of shared memory as all others.
+        let copied = if functions.is_empty() { None } else { release.values.copied()? };
         let values = copied.as_ref().unwrap_or(&release.values);
+        let applied = match values {
+            Values::Owned(bytes) if !functions.is_empty() => {
+                self.applied(number, cells, &functions, bytes)?
+            }
+            _ => Vec::new(),
+        };
+        let others = tallies.others(&self.container, cells, &rules)?;
+        let mut pass = Pass::new(rules.iter().map(Rule::operation), cells, &variable.shape, dtype)?;
         let item = dtype.item_size() as usize;
-        let put_all = |writer: &Writer| {
-            values.each(&cells.count, item, |offset, count, bytes| {
+        let put_all = |writer: &Writer, pass: &mut Pass<'_>| {
+            values.each(&cells.count, item, pass, |offset, count, what| {
                 let at: Vec<u64> = cells.offset.iter().zip(offset).map(|(at, n)| at + n).collect();
-                writer.put(&cells.variable, dtype, &Source::dense(bytes, count, item)?, Some(&at), None)
+                match what {
+                    Passed::Values(bytes) => {
+                        let source = Source::dense(bytes, count, item)?;
+                        writer.put(&cells.variable, dtype, &source, Some(&at), None)
+                    }
+                    Passed::Result(n, bytes) => match rules.get(n) {
+                        Some(rule) => rule.put(writer, &at, count, bytes),
+                        None => Ok(()),
+                    },
+                }
             })
         };
         let writer = match kept.take() {
@@ -523,20 +628,28 @@ impl Shared {
         match cells.step {
             Some(step) => {
                 writer.begin_step(Some(step), false)?;
-                let put = |results: &Results| {
-                    put_all(&writer)?;
-                    results.put(&writer)
+                let put = || {
+                    put_all(&writer, &mut pass)?;
+                    pass.check(&cells.variable)?;
+                    let results = Results::new(cells, dtype, &rules, others, pass.finish());
+                    results.put(&writer)?;
+                    applied.iter().try_for_each(|applied| applied.put(&writer))?;
+                    Ok(results)
                 };
-                if let Err(error) = put(&results) {
-                    writer.abort_step()?;
-                    return Err(error);
-                }
+                let results = match put() {
+                    Ok(results) => results,
+                    Err(error) => {
+                        writer.abort_step()?;
+                        return Err(error);
+                    }
+                };
                 writer.end_step()?;
-                tallies.keep(results);
+                tallies.keep(results, writer.id());
                 *kept = Some(writer);
             }
             None => {
-                put_all(&writer)?;
+                put_all(&writer, &mut pass)?;
+                pass.check(&cells.variable)?;
                 // Without a step it is in the log when the writer closes.
                 writer.close()?;
             }

@@ -1,9 +1,9 @@
 //! A region with memory for its values: mapped, locked, released.
 //!
 //! Invariants
-//! - after a release whose values were not copied, [`Mapped::memory`] waits until they are in the log: a caller that
-//!   asks for the memory each time never changes values under way;
-//! - a lock with renewal is renewed until it is released, ended, or its region is dropped.
+//! - after a release whose values were not copied, [`Mapped::memory`] waits until they are in the log. A caller that
+//!   asks for the memory each time never changes values that are being written;
+//! - a lock with renewal is renewed until it is released or ended, or its region is dropped.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -12,27 +12,29 @@ use drystone::array::Target;
 use drystone::plan::selection::Selection;
 use drystone::{Container, Level, Result};
 
-use super::element_size;
 use super::error::{RegionError, invalid};
 use super::keeper::Keeper;
 use super::lease::Cells;
 use super::memory::Memory;
 use super::sync::lock;
+use super::{checked_cells, created_anew, kind_of};
 
-/// What a region is mapped for.
+/// The purposes for which a region is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Its memory is filled with committed values.
+    /// Whether its memory is filled with committed values.
     pub read: bool,
-    /// Its values may be released into the container.
+    /// Whether its values may be released into the container.
     pub write: bool,
 }
 
-/// A region, mapped.
+/// A mapped region.
 #[derive(Debug)]
 pub struct Mapped {
     keeper: Arc<Keeper>,
     cells: Cells,
+    /// The kind of the variable for which it is mapped.
+    kind: u32,
     access: Access,
     state: Mutex<State>,
 }
@@ -40,7 +42,7 @@ pub struct Mapped {
 #[derive(Debug, Default)]
 struct State {
     memory: Option<Arc<Memory>>,
-    /// Bytes of it.
+    /// The length of the memory in bytes.
     len: usize,
     /// A transfer that still reads the memory.
     reading: Option<u64>,
@@ -102,25 +104,26 @@ impl Mapped {
     /// A box of a variable at one step, checked against the handle's snapshot. Its memory is allocated at the first
     /// use.
     ///
-    /// `InvalidArgument`: a step for a variable without steps, or none for one with steps; `OutOfRange`: the box is not
-    /// in the variable; `Unsupported`: its elements have no fixed size.
+    /// Errors: `InvalidArgument` for a step of a variable without steps, or for none of one with steps; `OutOfRange`
+    /// if the box is not in the variable; `Unsupported` if its elements have no fixed size.
     pub fn new(keeper: Arc<Keeper>, container: &Container, cells: Cells, access: Access) -> Result<Mapped> {
-        let item = element_size(container, &cells)? as u64;
+        let (item, kind) = checked_cells(container, &cells)?;
+        let item = item as u64;
         let len = cells.count.iter().try_fold(item, |all, n| all.checked_mul(*n));
         let len = len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= isize::MAX as usize);
         let len = len.ok_or_else(|| invalid("the region does not fit the address space"))?;
         // Locks compare paths.
         let cells = Cells { variable: Container::normal_path(&cells.variable).to_owned(), ..cells };
         let state = State { len, ..State::default() };
-        Ok(Mapped { keeper, cells, access, state: Mutex::new(state) })
+        Ok(Mapped { keeper, cells, kind, access, state: Mutex::new(state) })
     }
 
-    /// What it is mapped for.
+    /// The purposes for which it is mapped.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Who takes its releases.
+    /// The keeper that takes its releases.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
     }
@@ -130,8 +133,8 @@ impl Mapped {
         &self.cells
     }
 
-    /// Its memory: dense elements in C order. Waits until a release no longer reads it. The caller synchronises writes
-    /// to it.
+    /// Its memory: dense elements in C order. Waits until no release reads it any more. The caller synchronises
+    /// writes to it.
     pub fn memory(&self) -> std::result::Result<Arc<Memory>, RegionError> {
         let (memory, reading) = {
             let mut state = lock(&self.state);
@@ -149,7 +152,7 @@ impl Mapped {
             (memory, state.reading)
         };
         if let Some(transfer) = reading {
-            // The transfer reports why it failed; the memory is free either way.
+            // The transfer reports why it failed. The memory is free either way.
             while matches!(self.keeper.wait(transfer, false, Duration::from_secs(1)), Ok(Level::Received)) {}
             let mut state = lock(&self.state);
             if state.reading == Some(transfer) {
@@ -169,10 +172,10 @@ impl Mapped {
         lock(&self.state).reading.is_some()
     }
 
-    /// Locks the box to write, once no other lease has a cell of it, waiting at most `timeout`. The lease expires after
-    /// `life` (zero: the default) unless it is renewed, which a thread of this process does if `renew` is set. The
-    /// memory stays unchanged. If the region is mapped to be read, too, everything that earlier holders released in the
-    /// box is committed when this returns: a load of the newest commit then misses none of it.
+    /// Locks the box for writing, as soon as no other lease has a cell of it. Waits for at most `timeout`. The lease
+    /// expires after `life` (zero: the default) unless it is renewed, which a thread of this process does if `renew`
+    /// is set. The memory stays unchanged. If the region is also mapped for reading, everything that earlier holders
+    /// released in the box is committed when this returns, so a load of the newest commit misses none of it.
     pub fn lock(
         &self,
         timeout: Duration,
@@ -187,7 +190,7 @@ impl Mapped {
         if self.access.read
             && let Err(error) = self.keeper.commit_released(&self.cells)
         {
-            // The lease ends by itself if this fails, too.
+            // If this fails, the lease ends by itself.
             drop(self.keeper.unlock(lease.fence));
             return Err(error);
         }
@@ -207,7 +210,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Releases the values, and ends the lock if there is one; returns the transfer. `LeaseExpired`: nothing was
+    /// Releases the values, and ends the lock if there is one. Returns the transfer. `LeaseExpired`: nothing was
     /// written.
     pub fn release(&self, stable: bool) -> std::result::Result<u64, RegionError> {
         if !self.access.write {
@@ -215,13 +218,16 @@ impl Mapped {
         }
         let memory = self.memory()?;
         let held = lock(&self.state).lock.take();
-        let (transfer, is_read) =
-            self.keeper.release(&self.cells, &memory, held.as_ref().map(|held| held.fence), stable)?;
+        let (transfer, is_read) = self.keeper.release(
+            &self.cells,
+            &memory,
+            (held.as_ref().map(|held| held.fence), stable, self.kind),
+        )?;
         lock(&self.state).reading = is_read.then_some(transfer);
         Ok(transfer)
     }
 
-    /// Ends the lock; changes in the memory are not written.
+    /// Ends the lock. Changes in the memory are not written.
     pub fn unlock(&self) -> std::result::Result<(), RegionError> {
         let held = lock(&self.state).lock.take();
         held.map_or(Ok(()), |held| self.keeper.unlock(held.fence))
@@ -232,11 +238,14 @@ impl Mapped {
         self.load(self.keeper.newest()?)
     }
 
-    /// Fills the memory with the values of a handle's snapshot, and with the fill value where nothing is written yet.
+    /// Fills the memory with the values of a handle's snapshot. Unwritten cells get the fill value.
     pub fn load(&self, from: &Container) -> std::result::Result<(), RegionError> {
         let memory = self.memory()?;
         let reading = from.reading(&self.cells.variable, None)?;
         let variable = reading.variable();
+        if kind_of(variable) != self.kind {
+            return Err(created_anew(&self.cells).into());
+        }
         let item = variable.dtype.item_size() as usize;
         let first = self.cells.step.map(|step| (step, 1));
         let axes = self.cells.offset.iter().copied().zip(self.cells.count.iter().copied());
@@ -246,7 +255,8 @@ impl Mapped {
             && offset.iter().zip(&count).zip(&shape).all(|((at, n), extent)| at + n <= *extent);
         let strides = drystone::array::dense_strides(&count, item as u64)?;
         if is_there {
-            // SAFETY: the memory has an element for each cell of the box, and belongs to the region alone while it is loaded.
+            // SAFETY: the memory has an element for each cell of the box, and only the region uses it while it is
+            // loaded.
             let target = unsafe { Target::new(memory.pointer(), &count, &strides, item)? };
             reading.read(&Selection::boxed(&offset, &count), &target)?;
             return Ok(());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[cfg(feature = "object")]
 use drystone_client::Piece;
 
-use super::values::Lent;
+use super::slab::Lent;
 use drystone::Result;
 
 use super::error::invalid;
@@ -15,7 +15,7 @@ use super::error::invalid;
 /// The alignment of its first byte: a cache line.
 const ALIGN: usize = 64;
 
-/// Memory of a fixed length. Its users agree on who writes and when: nothing here is locked.
+/// Memory of a fixed length. It has no lock: its users agree which of them writes, and when.
 #[derive(Debug)]
 pub struct Memory {
     kind: Kind,
@@ -29,7 +29,7 @@ enum Kind {
     Shared(Piece),
 }
 
-// SAFETY: the allocation belongs to this value until it is dropped, and is used through raw pointers alone.
+// SAFETY: the allocation belongs to this value until it is dropped, and is used only through raw pointers.
 unsafe impl Send for Memory {}
 // SAFETY: as above; `pointer` leaves the rules of its use to the caller.
 unsafe impl Sync for Memory {}
@@ -44,18 +44,19 @@ impl Memory {
         Ok(Memory { kind: Kind::Own(first), len })
     }
 
-    /// Memory shared with a server, all zero as well.
+    /// Memory shared with a server, all zero.
     #[cfg(feature = "object")]
     pub(super) fn shared(piece: Piece) -> Memory {
         let len = piece.len();
         if !piece.is_fresh() {
-            // SAFETY: the piece has `len` bytes there, which nobody else in this process has, and the server only reads.
+            // SAFETY: the piece has `len` bytes there. Nothing else in this process uses them, and the server only
+            // reads.
             unsafe { piece.pointer().write_bytes(0, len) };
         }
         Memory { kind: Kind::Shared(piece), len }
     }
 
-    /// Its first byte. Valid as long as this value lives.
+    /// The first byte. The pointer is valid as long as this value lives.
     pub fn pointer(&self) -> *mut u8 {
         match &self.kind {
             Kind::Own(first) => first.as_ptr(),
@@ -64,17 +65,17 @@ impl Memory {
         }
     }
 
-    /// Its bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its piece of an arena, if it is one.
+    /// Its piece of a shared arena, if it has one.
     #[cfg(feature = "object")]
     pub(super) fn piece(&self) -> Option<&Piece> {
         match &self.kind {
@@ -83,12 +84,12 @@ impl Memory {
         }
     }
 
-    /// Whether it is shared with a server.
+    /// Whether the memory is shared with a server.
     pub fn is_shared(&self) -> bool {
         !matches!(self.kind, Kind::Own(_))
     }
 
-    /// A copy of its bytes, taken while nothing writes to it.
+    /// A copy of the bytes, made while nothing writes to them.
     pub(super) fn copied(&self) -> Vec<u8> {
         let mut out = vec![0; self.len];
         self.copy_to(0, &mut out);
@@ -97,8 +98,8 @@ impl Memory {
 
     fn copy_to(&self, at: usize, out: &mut [u8]) {
         assert!(at.checked_add(out.len()).is_some_and(|end| end <= self.len), "the range lies in the memory");
-        // SAFETY: the range lies in the memory, as was checked, and `out` is apart from it. Raw pointers alone are used, so nothing is
-        // assumed of bytes that their holder changes meanwhile.
+        // SAFETY: the range lies in the memory, as was checked, and `out` does not overlap it. Only raw pointers are
+        // used, so nothing is assumed about bytes that their holder changes meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(self.pointer().add(at), out.as_mut_ptr(), out.len()) };
     }
 }
@@ -113,7 +114,7 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that was released; its holder does not write to it.
+/// Memory that was released. Its holder does not write to it.
 pub(super) struct Released(pub(super) Arc<Memory>);
 
 impl Lent for Released {

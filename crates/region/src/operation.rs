@@ -1,22 +1,22 @@
 //! Operations in transit: computations on the values of a box. Pure.
 //!
 //! A *local* operation computes cells of the result from cells of its source: it needs only a box of values. A
-//! *reduction* has one result for a whole step; the parts of disjoint boxes are merged, in the order of their places.
+//! *reduction* has one result for a whole step; the parts of disjoint boxes are merged. [`pass`](super::pass) computes.
 //!
 //! Invariants
 //! - an operation has one text, and other spellings are refused;
-//! - the result does not depend on the order in which boxes arrived.
+//! - the result does not depend on the boxes into which a step was cut, nor on their order.
 
 use drystone::format::dtype::{DType, Scalar};
 use drystone::{Error, Result};
 
 use super::error::{invalid, unsupported};
-use super::lease::Cells;
+use super::function::is_name;
 
 /// The most bins of a histogram.
 const BINS: u64 = 1 << 16;
 
-/// What is computed.
+/// A computation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     /// The least value of a step.
@@ -27,45 +27,41 @@ pub enum Operation {
     Sum,
     /// The mean of a step.
     Mean,
-    /// The number of values of a step in each of several intervals of equal width; the last interval includes both
+    /// The number of values of a step in each of several intervals of equal width. The last interval includes both
     /// ends.
     Histogram {
-        /// Intervals.
+        /// The number of intervals.
         bins: u64,
-        /// Where the first begins.
+        /// The beginning of the first interval.
         low: f64,
-        /// Where the last ends.
+        /// The end of the last interval.
         high: f64,
     },
-    /// Means of blocks with this edge.
+    /// The means of blocks with this edge.
     Downsample {
-        /// Cells along each axis.
+        /// The edge of a block, in cells.
         factor: u64,
     },
     /// Every n-th cell along each axis.
     Stride {
-        /// Cells from one to the next.
+        /// The distance in cells from one to the next.
         by: u64,
     },
-    /// Whether a value is above.
+    /// Whether each value is above a threshold.
     Above {
         /// The threshold.
         value: f64,
     },
     /// The values as floats of 32 or 64 bits.
     Cast {
-        /// The type.
+        /// The type of the result.
         to: Scalar,
     },
-}
-
-/// The part of a reduction for one box.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Partial {
-    /// Least or greatest value, or a sum; and the number of values.
-    Number(f64, u64),
-    /// Counts.
-    Counts(Vec<u64>),
+    /// A function that is registered where the values are released.
+    Function {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Cells of a result.
@@ -80,7 +76,7 @@ pub(super) struct Computed {
 }
 
 impl Operation {
-    /// `NAME` or `NAME:KEY=VALUE,KEY=VALUE`.
+    /// Parses `NAME` or `NAME:KEY=VALUE,KEY=VALUE`.
     pub fn parse(text: &str) -> Result<Operation> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let mut values = Vec::new();
@@ -96,10 +92,11 @@ impl Operation {
             "stride" => &["by"],
             "above" => &["value"],
             "cast" => &["dtype"],
+            "function" => &["name"],
             _ => {
                 return Err(wrong(
                     text,
-                    "there are min, max, sum, mean, histogram, downsample, stride, above and cast",
+                    "there are min, max, sum, mean, histogram, downsample, stride, above, cast and function",
                 ));
             }
         };
@@ -126,14 +123,16 @@ impl Operation {
             "mean" => Operation::Mean,
             "histogram" => {
                 let (bins, low, high) = (whole("bins", BINS)?, real("low")?, real("high")?);
-                if low >= high {
-                    return Err(wrong(text, "low lies below high"));
+                if low >= high || !(high - low).is_finite() {
+                    return Err(wrong(text, "low lies below high, and their difference is a finite number"));
                 }
                 Operation::Histogram { bins, low, high }
             }
             "downsample" => Operation::Downsample { factor: whole("factor", 1 << 20)? },
             "stride" => Operation::Stride { by: whole("by", 1 << 20)? },
             "above" => Operation::Above { value: real("value")? },
+            "function" if is_name(value("name")) => Operation::Function { name: value("name").to_owned() },
+            "function" => return Err(wrong(text, "name has letters, digits, '_', '-' and '.'")),
             _ => match value("dtype") {
                 "f4" | "float32" => Operation::Cast { to: Scalar::F32 },
                 "f8" | "float64" => Operation::Cast { to: Scalar::F64 },
@@ -164,114 +163,13 @@ impl Operation {
             Operation::Stride { by } => (scalar, coarse(*by)),
             Operation::Above { .. } => (Scalar::Bool, shape.to_vec()),
             Operation::Cast { to } => (*to, shape.to_vec()),
+            Operation::Function { name } => {
+                return Err(unsupported(format!(
+                    "function {name:?} is applied to releases (on); apply computes with committed values"
+                )));
+            }
         };
         Ok((DType::Scalar(scalar), shape))
-    }
-
-    /// The part of a reduction for these values.
-    pub(super) fn partial(&self, values: &[f64]) -> Partial {
-        match self {
-            Operation::Min => Partial::Number(extreme(values, |a, b| a < b), values.len() as u64),
-            Operation::Max => Partial::Number(extreme(values, |a, b| a > b), values.len() as u64),
-            Operation::Histogram { bins, low, high } => Partial::Counts(counted(values, *bins, *low, *high)),
-            _ => Partial::Number(values.iter().sum(), values.len() as u64),
-        }
-    }
-
-    /// The result of a reduction, from the parts of boxes in the order of their places.
-    pub(super) fn merged(&self, parts: &[&Partial], of: &DType) -> Vec<u8> {
-        let (mut counts, mut numbers, mut many) = (Vec::new(), Vec::new(), 0_u64);
-        for part in parts {
-            match part {
-                Partial::Number(number, n) => {
-                    numbers.push(*number);
-                    many += n;
-                }
-                Partial::Counts(some) => {
-                    counts.resize(some.len(), 0_u64);
-                    counts.iter_mut().zip(some).for_each(|(all, n)| *all += n);
-                }
-            }
-        }
-        let number = match self {
-            Operation::Histogram { .. } => return counts.iter().flat_map(|n| n.to_le_bytes()).collect(),
-            Operation::Min => extreme(&numbers, |a, b| a < b),
-            Operation::Max => extreme(&numbers, |a, b| a > b),
-            Operation::Mean => numbers.iter().sum::<f64>() / many as f64,
-            _ => numbers.iter().sum(),
-        };
-        let scalar = match (self, of) {
-            (Operation::Min | Operation::Max, DType::Scalar(scalar)) => *scalar,
-            _ => Scalar::F64,
-        };
-        encoded(&[number], scalar)
-    }
-
-    /// The result of a local operation for a box of a source with this shape; `None`: it contributes no cell of the
-    /// result.
-    pub(super) fn local(
-        &self,
-        cells: &Cells,
-        shape: &[u64],
-        dtype: &DType,
-        values: &[f64],
-    ) -> Result<Option<Computed>> {
-        let (DType::Scalar(to), _) = self.result(dtype, shape)? else { return Ok(None) };
-        let (offset, count) = (&cells.offset, &cells.count);
-        let (by, is_mean) = match self {
-            Operation::Downsample { factor } => (*factor, true),
-            Operation::Stride { by } => (*by, false),
-            Operation::Above { value } => {
-                let bytes = values.iter().map(|x| u8::from(x > value)).collect();
-                return Ok(Some(Computed { offset: offset.clone(), count: count.clone(), bytes }));
-            }
-            _ => {
-                let bytes = encoded(values, to);
-                return Ok(Some(Computed { offset: offset.clone(), count: count.clone(), bytes }));
-            }
-        };
-        let cuts = |((at, n), all): ((&u64, &u64), &u64)| {
-            !at.is_multiple_of(by) || (!n.is_multiple_of(by) && at + n < *all)
-        };
-        if is_mean && offset.iter().zip(count).zip(shape).any(cuts) {
-            return Err(invalid(format!(
-                "the box at {offset:?} of {count:?} cells cuts blocks of downsample:factor={by}: release boxes that \
-                 begin and end at multiples of {by}, or at the end of \"{}\"",
-                cells.variable
-            )));
-        }
-        let first: Vec<u64> = offset.iter().map(|at| at.div_ceil(by)).collect();
-        let end: Vec<u64> = offset.iter().zip(count).map(|(at, n)| (at + n).div_ceil(by)).collect();
-        let coarse: Vec<u64> = first.iter().zip(&end).map(|(a, b)| b.saturating_sub(*a)).collect();
-        if coarse.contains(&0) {
-            return Ok(None);
-        }
-        let many = usize::try_from(coarse.iter().product::<u64>()).unwrap_or(0);
-        let (mut sums, mut members) = (vec![0.0; many], vec![0_u64; many]);
-        let mut place = vec![0_u64; count.len()];
-        for value in values {
-            let wanted = is_mean || place.iter().zip(offset).all(|(p, at)| (at + p).is_multiple_of(by));
-            if wanted {
-                let inner = place.iter().zip(offset).zip(first.iter().zip(&coarse));
-                let index = inner.fold(0, |index, ((p, at), (from, n))| index * n + ((at + p) / by - from));
-                let index = usize::try_from(index).unwrap_or(usize::MAX);
-                if let (Some(sum), Some(n)) = (sums.get_mut(index), members.get_mut(index)) {
-                    *sum += value;
-                    *n += 1;
-                }
-            }
-            for (p, n) in place.iter_mut().zip(count).rev() {
-                *p += 1;
-                if *p < *n {
-                    break;
-                }
-                *p = 0;
-            }
-        }
-        if is_mean {
-            sums.iter_mut().zip(&members).for_each(|(sum, n)| *sum /= *n as f64);
-        }
-        Ok(Some(Computed { offset: first, count: coarse, bytes: encoded(&sums, to) }))
     }
 }
 
@@ -290,12 +188,13 @@ impl std::fmt::Display for Operation {
             Operation::Above { value } => write!(f, "above:value={value}"),
             Operation::Cast { to: Scalar::F32 } => f.write_str("cast:dtype=f4"),
             Operation::Cast { .. } => f.write_str("cast:dtype=f8"),
+            Operation::Function { name } => write!(f, "function:name={name}"),
         }
     }
 }
 
 fn wrong(text: &str, what: &str) -> Error {
-    invalid(format!("{text:?} is no operation: {what}"))
+    invalid(format!("{text:?} is not an operation: {what}"))
 }
 
 fn unfit(dtype: &DType) -> Error {
@@ -309,7 +208,7 @@ fn listed(keys: &[&str]) -> String {
     if keys.is_empty() { "no parameters".into() } else { keys.join(", ") }
 }
 
-/// Bytes of an element, if all its values are exact as 64-bit floats.
+/// The bytes of an element. `None` unless all its values are exact as 64-bit floats.
 fn element(scalar: Scalar) -> Option<usize> {
     match scalar {
         Scalar::I8 | Scalar::U8 => Some(1),
@@ -320,81 +219,55 @@ fn element(scalar: Scalar) -> Option<usize> {
     }
 }
 
-/// Elements as 64-bit floats, exactly.
-pub(super) fn decoded(bytes: &[u8], dtype: &DType) -> Result<Vec<f64>> {
-    fn all<const N: usize>(bytes: &[u8], one: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        bytes.as_chunks::<N>().0.iter().map(|chunk| one(*chunk)).collect()
+/// Elements of a type as 64-bit floats, exactly; they replace what is in `values`.
+pub(super) fn decode(bytes: &[u8], scalar: Scalar, values: &mut Vec<f64>) {
+    fn all<const N: usize>(bytes: &[u8], values: &mut Vec<f64>, one: impl Fn([u8; N]) -> f64) {
+        values.extend(bytes.as_chunks::<N>().0.iter().map(|chunk| one(*chunk)));
     }
-    let DType::Scalar(scalar) = dtype else { return Err(unfit(dtype)) };
-    Ok(match scalar {
-        Scalar::I8 => all(bytes, |b| i8::from_le_bytes(b).into()),
-        Scalar::U8 => all(bytes, |b| u8::from_le_bytes(b).into()),
-        Scalar::I16 => all(bytes, |b| i16::from_le_bytes(b).into()),
-        Scalar::U16 => all(bytes, |b| u16::from_le_bytes(b).into()),
-        Scalar::I32 => all(bytes, |b| i32::from_le_bytes(b).into()),
-        Scalar::U32 => all(bytes, |b| u32::from_le_bytes(b).into()),
-        Scalar::F32 => all(bytes, |b| f32::from_le_bytes(b).into()),
-        Scalar::F64 => all(bytes, f64::from_le_bytes),
-        _ => return Err(unfit(dtype)),
-    })
+    values.clear();
+    match scalar {
+        Scalar::I8 => all(bytes, values, |b| i8::from_le_bytes(b).into()),
+        Scalar::U8 => all(bytes, values, |b| u8::from_le_bytes(b).into()),
+        Scalar::I16 => all(bytes, values, |b| i16::from_le_bytes(b).into()),
+        Scalar::U16 => all(bytes, values, |b| u16::from_le_bytes(b).into()),
+        Scalar::I32 => all(bytes, values, |b| i32::from_le_bytes(b).into()),
+        Scalar::U32 => all(bytes, values, |b| u32::from_le_bytes(b).into()),
+        Scalar::F32 => all(bytes, values, |b| f32::from_le_bytes(b).into()),
+        // `Operation::result` refuses other types.
+        _ => all(bytes, values, f64::from_le_bytes),
+    }
 }
 
 /// The values in a type, rounded to it where necessary.
-fn encoded(values: &[f64], scalar: Scalar) -> Vec<u8> {
-    fn all<const N: usize>(values: &[f64], one: impl Fn(f64) -> [u8; N]) -> Vec<u8> {
-        values.iter().flat_map(|value| one(*value)).collect()
+pub(super) fn encoded(values: &[f64], scalar: Scalar) -> Vec<u8> {
+    let mut out = vec![0; values.len() * scalar.size() as usize];
+    encode(values, scalar, &mut out);
+    out
+}
+
+/// The same, to memory that has their length.
+pub(super) fn encode(values: &[f64], scalar: Scalar, out: &mut [u8]) {
+    fn all<const N: usize>(values: &[f64], out: &mut [u8], one: impl Fn(f64) -> [u8; N]) {
+        out.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(out, value)| *out = one(*value));
     }
     match scalar {
-        Scalar::I8 => all(values, |x| (x as i8).to_le_bytes()),
-        Scalar::U8 => all(values, |x| (x as u8).to_le_bytes()),
-        Scalar::I16 => all(values, |x| (x as i16).to_le_bytes()),
-        Scalar::U16 => all(values, |x| (x as u16).to_le_bytes()),
-        Scalar::I32 => all(values, |x| (x as i32).to_le_bytes()),
-        Scalar::U32 => all(values, |x| (x as u32).to_le_bytes()),
-        Scalar::F32 => all(values, |x| (x as f32).to_le_bytes()),
-        _ => all(values, f64::to_le_bytes),
+        Scalar::I8 => all(values, out, |x| (x as i8).to_le_bytes()),
+        Scalar::U8 => all(values, out, |x| (x as u8).to_le_bytes()),
+        Scalar::I16 => all(values, out, |x| (x as i16).to_le_bytes()),
+        Scalar::U16 => all(values, out, |x| (x as u16).to_le_bytes()),
+        Scalar::I32 => all(values, out, |x| (x as i32).to_le_bytes()),
+        Scalar::U32 => all(values, out, |x| (x as u32).to_le_bytes()),
+        Scalar::F32 => all(values, out, |x| (x as f32).to_le_bytes()),
+        _ => all(values, out, f64::to_le_bytes),
     }
-}
-
-/// The first value in an order; a NaN if there is one, as in NumPy.
-fn extreme(values: &[f64], before: impl Fn(f64, f64) -> bool) -> f64 {
-    let first = values.first().copied().unwrap_or(f64::NAN);
-    values
-        .iter()
-        .fold(first, |kept, x| if kept.is_nan() || !(x.is_nan() || before(*x, kept)) { kept } else { *x })
-}
-
-/// Counts as NumPy's `histogram` does: the ends of intervals decide, not the quotient.
-fn counted(values: &[f64], bins: u64, low: f64, high: f64) -> Vec<u64> {
-    let width = (high - low) / bins as f64;
-    let end = |n: u64| if n == bins { high } else { n as f64 * width + low };
-    let mut counts = vec![0; usize::try_from(bins).unwrap_or(0)];
-    for value in values.iter().filter(|x| (low..=high).contains(*x)) {
-        let mut bin = (((value - low) / (high - low) * bins as f64) as u64).min(bins - 1);
-        if *value < end(bin) {
-            bin = bin.saturating_sub(1);
-        } else if bin + 1 < bins && *value >= end(bin + 1) {
-            bin += 1;
-        }
-        if let Some(count) = usize::try_from(bin).ok().and_then(|bin| counts.get_mut(bin)) {
-            *count += 1;
-        }
-    }
-    counts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const F8: DType = DType::Scalar(Scalar::F64);
-
-    fn cells(offset: &[u64], count: &[u64]) -> Cells {
-        Cells { variable: "T".into(), step: Some(0), offset: offset.to_vec(), count: count.to_vec() }
-    }
-
     #[test]
-    fn an_operation_has_one_text_and_what_is_wrong_is_named() {
+    fn an_operation_has_one_text_and_errors_name_the_mistake() {
         let texts = [
             "min",
             "max",
@@ -405,6 +278,7 @@ mod tests {
             "stride:by=3",
             "above:value=0.25",
             "cast:dtype=f4",
+            "function:name=smooth_3-d.v2",
         ];
         for text in texts {
             assert_eq!(Operation::parse(text).unwrap().to_string(), text);
@@ -418,46 +292,14 @@ mod tests {
             ("histogram:bins=99999999,low=1,high=2", "from 1"),
             ("above:value=nan", "finite"),
             ("cast:dtype=i4", "f4 or f8"),
+            ("function", "takes name"),
+            ("function:name=/tmp/f.so", "letters"),
+            ("function:name=f,library=/tmp/f.so", "takes name"),
+            ("function:name=", "letters"),
             ("stride:3", "KEY=VALUE"),
         ] {
             let error = Operation::parse(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn reductions_of_boxes_are_those_of_the_whole() {
-        let values: Vec<f64> = (0..100).map(|n| f64::from((n * 37) % 101) - 40.0).collect();
-        for text in ["min", "max", "sum", "mean", "histogram:bins=7,low=-40,high=60"] {
-            let op = Operation::parse(text).unwrap();
-            let whole = op.merged(&[&op.partial(&values)], &F8);
-            let (a, b) = values.split_at(33);
-            assert_eq!(op.merged(&[&op.partial(a), &op.partial(b)], &F8), whole, "{text}");
-        }
-        let min = Operation::Min;
-        let with_nan = min.partial(&[1.0, f64::NAN, 0.0]);
-        assert!(decoded(&min.merged(&[&with_nan], &F8), &F8).unwrap()[0].is_nan());
-    }
-
-    #[test]
-    fn local_operations_of_boxes_are_those_of_the_whole() {
-        let shape = [5, 7];
-        let values: Vec<f64> = (0..35).map(f64::from).collect();
-        let mean = Operation::Downsample { factor: 2 };
-        let done = mean.local(&cells(&[0, 0], &[5, 7]), &shape, &F8, &values).unwrap().unwrap();
-        assert_eq!((done.offset, done.count), (vec![0, 0], vec![3, 4]));
-        let means = decoded(&done.bytes, &F8).unwrap();
-        assert_eq!((means[0], means[3], means[11]), (4.0, 9.5, 34.0));
-        let part = [30.0, 31.0];
-        let done = mean.local(&cells(&[4, 2], &[1, 2]), &shape, &F8, &part).unwrap().unwrap();
-        assert_eq!((done.offset, done.count), (vec![2, 1], vec![1, 1]));
-        assert_eq!(decoded(&done.bytes, &F8).unwrap(), [means[9]]);
-        let cut = mean.local(&cells(&[1, 0], &[2, 7]), &shape, &F8, &values[..14]);
-        assert!(cut.unwrap_err().to_string().contains("multiples of 2"));
-        let stride = Operation::Stride { by: 3 };
-        let done = stride.local(&cells(&[1, 1], &[3, 4]), &shape, &F8, &values[..12]).unwrap().unwrap();
-        assert_eq!((done.offset.clone(), done.count.clone()), (vec![1, 1], vec![1, 1]));
-        assert_eq!(decoded(&done.bytes, &F8).unwrap(), [10.0]);
-        assert_eq!(stride.local(&cells(&[1, 1], &[1, 1]), &shape, &F8, &[0.0]).unwrap(), None);
     }
 }

@@ -1,9 +1,10 @@
-//! How much is under way at once: requests, and bytes of requests in memory.
+//! Bounds the requests that are under way at once, and the bytes of requests in memory.
 //!
-//! A request waits for its turn in the order of arrival: in the queue, and for a moment in front of a queue that is full. Who does not
-//! get in is told so before anything is done, and comes again. A client that came again at random times would get less than one that
-//! was there first, so few are sent away. In front of the queue a request holds its connection and the head that it sent, no more.
-//! One client has at most a half of all turns, so that others are not locked out by it.
+//! Requests get their turns in the order of arrival. A request waits in the queue, or for up to [`DOOR`] in front of a
+//! full queue. If it does not get in, it is refused before anything is done, and its client repeats it. A client that
+//! repeats requests at random times would get fewer turns than one that waits, so few requests are refused. In front of
+//! the queue, a request holds only its connection and the head that it sent. One client has at most half of all turns,
+//! so it cannot lock out the others.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +19,10 @@ use crate::reply::Refusal;
 
 /// Units of memory, in bytes.
 const UNIT: u64 = 4096;
-/// Time that a request waits in front of a queue that is full.
+/// The longest time for which a request waits in front of a full queue.
 const DOOR: Duration = Duration::from_secs(1);
 
-/// What bounds a server.
+/// The bounds of a server.
 pub(crate) struct Admission {
     turns: Arc<Semaphore>,
     share: usize,
@@ -32,7 +33,7 @@ pub(crate) struct Admission {
     queue: Semaphore,
 }
 
-/// A request's turn, and its client's.
+/// The turn of a request. It counts for the server and for its client.
 pub(crate) struct Turn {
     _own: (OwnedSemaphorePermit, Arc<Semaphore>),
     _all: OwnedSemaphorePermit,
@@ -52,12 +53,12 @@ impl Admission {
         }
     }
 
-    /// Requests that wait for their turn.
+    /// Number of requests that wait for a turn or for memory.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Bytes of requests in memory.
+    /// Number of bytes of requests in memory.
     pub(crate) fn memory_used(&self) -> u64 {
         (self.memory_units as usize).saturating_sub(self.memory.available_permits()) as u64 * UNIT
     }
@@ -79,14 +80,15 @@ impl Admission {
         }
     }
 
-    /// Waits for room for so many bytes, for at most `within`.
+    /// Waits for memory for this many bytes, for at most `within`.
     pub(crate) async fn room(&self, bytes: u64, within: Duration) -> Result<OwnedSemaphorePermit, Refusal> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).ok().filter(|units| *units <= self.memory_units);
         let Some(units) = units else {
             return Err(Refusal::new(
                 Status::NoSpace,
                 format!(
-                    "{bytes} bytes in one request are more than the server holds at once ({}); its operator can raise limits.memory",
+                    "{bytes} bytes in one request are more than the server holds at once ({}); its operator can \
+                     raise limits.memory",
                     u64::from(self.memory_units) * UNIT
                 ),
             ));

@@ -1,4 +1,4 @@
-//! From a request to its reply: route, rights, admission, work.
+//! Answers a request: finds its route, checks its rights, admits it, and does its work.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Reply, Infallible> {
     let route = Route::parse(request.method(), request.uri().path(), request.uri().query());
-    let mut who = who(&state, &peer, request.headers());
+    let mut who = client_of(&state, &peer, request.headers());
     if let (Who::Nobody, Route::Page { .. }) = (&who, &route) {
-        who = page::who(&state, request.headers());
+        who = page::client_of(&state, request.headers());
     }
     let is_page = matches!(route, Route::Page { part: Part::Whole | Part::Form, .. });
     let label = who.label();
@@ -62,7 +62,7 @@ pub(crate) async fn answer(
     Ok(reply)
 }
 
-fn who(state: &State, peer: &Peer, headers: &HeaderMap) -> Who {
+fn client_of(state: &State, peer: &Peer, headers: &HeaderMap) -> Who {
     if let Peer::SameUser(uid) = peer {
         return Who::SameUser(*uid);
     }
@@ -96,14 +96,14 @@ async fn routed(
             }
             return Ok(metrics(state));
         }
-        // The same for all names: nothing is learnt.
+        // The reply is the same for all names, so it reveals nothing.
         Route::Page { part: Part::Bare, .. } => return Ok(page::moved()),
         Route::Page { name, part: Part::Form, .. } => {
             return page::signed_in(state, name, &head.headers, body).await;
         }
         _ => {}
     }
-    // Who has no right learns nothing, also not which paths there are.
+    // A client without a right learns nothing, not even which paths exist.
     if matches!(who, Who::Nobody) {
         let name = route.container().unwrap_or("").to_owned();
         who.needs(&[Right::Read], &name)?;
@@ -114,15 +114,18 @@ async fn routed(
     let asked =
         Asked { state: Arc::clone(state), who, headers: head.headers, until: Instant::now() + allowed };
     if matches!(route, Route::Unknown | Route::Method) {
-        let known =
-            if route == Route::Unknown { "there is no such path" } else { "the path is not for this method" };
+        let known = if route == Route::Unknown {
+            "there is no such path"
+        } else {
+            "this path does not support this method"
+        };
         return Err(Refusal::new(
             if route == Route::Unknown { Status::NotFound } else { Status::ReadOnly },
             known,
         ));
     }
     if let Route::Events { name, after } = route {
-        // It waits, so it takes no turn from those that work.
+        // This request only waits, so it takes no turn.
         return events::answer(asked, name, after).await;
     }
     let turn = state.admission.turn(client, asked.patience()?).await?;
@@ -151,7 +154,7 @@ fn metrics(state: &State) -> Reply {
             state.admission.waiting() as u64,
         ),
         ("request_memory_bytes", "Memory that bodies of requests hold.", state.admission.memory_used()),
-        ("leases", "Leases on regions that are alive.", state.regions.leases() as u64),
+        ("leases", "Live leases on regions.", state.regions.leases() as u64),
         ("arenas", "Clients that share memory with the server.", state.arenas.count() as u64),
         ("arena_bytes", "Bytes of that memory, used or not.", state.arenas.bytes()),
         ("open_containers", "Stores of containers that are open.", state.stores.count() as u64),

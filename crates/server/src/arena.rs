@@ -1,11 +1,11 @@
-//! Connections with an arena: regions are locked and released on them without a copy by the client.
+//! Connections with an arena, on which clients lock regions and release them without copying the values.
 //!
-//! A thread serves each such connection, so a release takes two switches between processes and no more.
+//! Each such connection has its own thread, so a release takes only two switches between processes.
 //!
 //! Invariants
-//! - an arena belongs to one connection, which the kernel says is of the server's own user;
-//! - when the connection ends, the locks that were granted on it end, and nothing that was not released is kept;
-//! - a release holds the mapping until its values are in the log: they survive their client.
+//! - an arena belongs to one connection, and the kernel states that its peer is the server's own user;
+//! - when the connection ends, the locks that were granted on it end, and values that were not released are dropped;
+//! - a release holds the mapping until its values are in the log, so released values survive their client.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -39,7 +39,7 @@ pub(crate) fn answer(
         who.needs(&[Right::Modify], "")?;
         return Err(Refusal::new(
             Status::Denied,
-            "memory is shared with processes of the server's own user, on its Unix socket",
+            "memory is shared only with processes of the server's own user, on its Unix socket",
         ));
     }
     let headers = request.headers();
@@ -69,7 +69,7 @@ pub(crate) fn answer(
         let Ok(stream) = stream.and_then(|stream| stream.set_nonblocking(false).map(|()| stream)) else {
             return;
         };
-        // The client speaks after the greeting, so nothing of it was read before.
+        // The client sends nothing before the greeting, so no byte of it was read here.
         let thread = std::thread::Builder::new().name("drystone-arena".into());
         let _ = thread.spawn(move || connection.serve(stream));
     });
@@ -85,9 +85,9 @@ struct Connection {
     state: Arc<State>,
     client: String,
     held: Arc<Held>,
-    /// Locks that were granted on it and neither released nor ended.
+    /// Locks that were granted on this connection and are still held.
     leases: Vec<(Arc<Regions>, u64)>,
-    /// What was accepted with the message under way is written once that is answered.
+    /// Regions with values that were accepted with the current message. They are written after the message is answered.
     accepted: Option<Arc<Regions>>,
 }
 
@@ -95,7 +95,7 @@ impl Connection {
     fn serve(mut self, stream: UnixStream) {
         let Ok(other) = stream.try_clone() else { return };
         let number = self.state.arenas.begin(other);
-        // How the client goes says nothing of what it has released.
+        // Released values stay valid however the connection ends, so its error is ignored.
         let _ = self.messages(&stream);
         for (regions, fence) in std::mem::take(&mut self.leases) {
             regions.unlock(fence);
@@ -126,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// The body that answers a body.
+    /// Answers the body of a message.
     fn answered(&mut self, name: &str, body: &[u8]) -> Vec<u8> {
         let mut started = self.state.metrics.start("arena", name, &self.client);
         let mut reply = Builder::new();
@@ -172,12 +172,12 @@ impl Connection {
                 self.leases.retain(|(_, held)| held != fence);
                 Ok(numbers)
             }
-            Ask::Release { region, once, fence, stable } => {
+            Ask::Release { region, once, fence, stable, kind } => {
                 let values = Values::Owned(payload.to_vec());
-                self.accept(regions, cells(region), values, (*once, *fence, *stable))
+                self.accept(regions, cells(region), values, (*once, *fence, *stable, *kind))
             }
             Ask::Renew { .. } | Ask::Wait { .. } => work(&regions, lease, ask, payload, Duration::ZERO),
-            Ask::ReleaseShared { region, once, fence, stable, at } => {
+            Ask::ReleaseShared { region, once, fence, stable, at, kind } => {
                 let cells = cells(region);
                 let item = regions.element_size(&cells).map_err(|error| refused(&error.into()))?;
                 let len = cells.count.iter().try_fold(item as u64, |all, n| all.checked_mul(*n));
@@ -186,21 +186,25 @@ impl Connection {
                 let (at, len) = (usize::try_from(*at), usize::try_from(len));
                 let (Ok(at), Ok(len)) = (at, len) else { return Err(beyond()) };
                 let values = Values::Lent(Arc::new(Part { held: Arc::clone(&self.held), at, len }));
-                self.accept(regions, cells, values, (*once, *fence, *stable))
+                self.accept(regions, cells, values, (*once, *fence, *stable, *kind))
             }
-            _ => Err(Refusal::new(Status::Unsupported, "this is asked for on other connections")),
+            _ => Err(Refusal::new(
+                Status::Unsupported,
+                "this request is not supported on a connection with an arena",
+            )),
         }
     }
-    /// Takes values, which are written once that is answered.
+
+    /// Accepts values, which are written after the message is answered.
     fn accept(
         &mut self,
         regions: Arc<Regions>,
         cells: Cells,
         values: Values,
-        (once, fence, stable): (u64, u64, bool),
+        (once, fence, stable, kind): (u64, u64, bool, Option<u32>),
     ) -> Result<Vec<u64>, Refusal> {
         let held = (fence != 0).then_some(fence);
-        let release = Release { cells, values, fence: held, stable, once };
+        let release = Release { cells, values, fence: held, stable, once, kind };
         let transfer = regions.accept(release).map_err(|error| refused(&error))?;
         self.leases.retain(|(_, held)| *held != fence);
         if let Some(before) = self.accepted.replace(regions) {

@@ -1,4 +1,4 @@
-//! Memory that clients of this machine share with the server: how much of it there is, and who has it.
+//! Memory that clients of this machine share with the server: its total, and the connections that have it.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,10 +14,10 @@ use drystone_wire::Status;
 use crate::Limits;
 use crate::reply::Refusal;
 
-/// An arena is a multiple of this, and no shorter.
+/// The length of an arena is a multiple of this.
 const UNIT: u64 = 1 << 20;
 
-/// The arenas that clients have.
+/// The arenas of all clients.
 #[derive(Default)]
 pub(crate) struct Arenas {
     bytes: AtomicU64,
@@ -31,12 +31,12 @@ impl Arenas {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Clients that have one.
+    /// Number of clients that have an arena.
     pub(crate) fn count(&self) -> usize {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// An arena of `wanted` bytes, or of as many as may be had.
+    /// Makes an arena of `wanted` bytes, or of fewer if the limits allow fewer.
     pub(crate) fn make(self: &Arc<Self>, wanted: u64, limits: &Limits) -> Result<Held, Refusal> {
         let no_room = || {
             Refusal::new(Status::NoSpace, "there is no room for another arena (limits.arena, limits.arenas)")
@@ -50,14 +50,14 @@ impl Arenas {
         Ok(Held { arena, _granted: granted })
     }
 
-    /// A connection begins; its number.
+    /// Records a new connection and returns its number.
     pub(crate) fn begin(&self, stream: UnixStream) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(number, stream);
         number
     }
 
-    /// The connection of this number has ended.
+    /// Records that a connection has ended.
     pub(crate) fn end(&self, number: u64) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
@@ -68,7 +68,8 @@ impl Arenas {
         open.values().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// What a client gets that would like `wanted` bytes: at most `one`, and at most `all` together with the others. `None`: there is no room.
+    /// Grants up to `wanted` bytes to a client: at most `one`, and at most `all` for all clients together. `None` if
+    /// nothing is left.
     fn granted(&self, wanted: u64, one: u64, all: u64) -> Option<u64> {
         let take = |taken: u64| {
             let len = wanted.min(one).min(all.saturating_sub(taken));
@@ -80,7 +81,7 @@ impl Arenas {
     }
 }
 
-/// Bytes that count until this is dropped.
+/// Granted bytes, which count until this value is dropped.
 struct Granted {
     of: Arc<Arenas>,
     len: u64,
@@ -92,7 +93,7 @@ impl Drop for Granted {
     }
 }
 
-/// An arena, and its share of what all may have.
+/// An arena, with its granted bytes.
 pub(crate) struct Held {
     pub(crate) arena: Arena,
     _granted: Granted,

@@ -1,4 +1,4 @@
-//! A request that has been let in: whose it is, what it may, how long it has.
+//! A request whose client is known: who sent it, its rights, and its time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,19 +16,19 @@ use crate::reply::Refusal;
 use crate::state::State;
 use crate::token::{Known, Right};
 
-/// A pause in a body after which its sender is given up.
+/// After this pause in a body, the server stops waiting for the rest.
 pub(crate) const STALL: Duration = Duration::from_secs(30);
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Peer {
-    /// A process of the user whose server this is, on this machine.
+    /// A process on this machine that belongs to the server's user.
     SameUser(u32),
-    /// Anybody else.
+    /// Any other client.
     Far,
 }
 
-/// Whose request it is.
+/// The client that sent a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
     SameUser(u32),
@@ -54,7 +54,7 @@ impl Who {
         }
     }
 
-    /// Refuses unless there is one of these rights.
+    /// Refuses the request unless its client has one of these rights.
     pub(crate) fn needs(&self, rights: &[Right], name: &str) -> Result<(), Refusal> {
         if rights.iter().any(|right| self.has(*right, name)) {
             return Ok(());
@@ -74,7 +74,7 @@ impl Who {
     }
 }
 
-/// A request that has been let in.
+/// A request whose client is known.
 pub(crate) struct Asked {
     pub(crate) state: Arc<State>,
     pub(crate) who: Who,
@@ -83,24 +83,25 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Time that is left, or a refusal.
+    /// The time that is left; refuses the request if there is none.
     pub(crate) fn left(&self) -> Result<Duration, Refusal> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(Refusal::new(
                 Status::Deadline,
-                "the time that the client allowed is over; nothing was done",
+                "the time limit of the client has passed; nothing was done",
             ));
         }
         Ok(left)
     }
 
-    /// The time that it waits for its turn.
+    /// The longest time for which the request waits for a turn.
     pub(crate) fn patience(&self) -> Result<Duration, Refusal> {
         Ok(self.left()?.min(self.state.patience()))
     }
 
-    /// A body whose length was announced, as it came. Its memory is held until the permit is dropped.
+    /// Reads a body whose length was announced, and returns its parts. The permit counts its memory until it is
+    /// dropped.
     pub(crate) async fn body(
         &self,
         mut body: Incoming,
@@ -113,7 +114,8 @@ impl Asked {
         };
         let room = self.state.admission.room(len, self.patience()?).await?;
         let mut parts = Vec::new();
-        // Long bodies are gathered in memory that is there already: that which they came in serves for what comes next.
+        // A long body is copied to memory that is reused, so that the buffers in which it arrived are free for its next
+        // bytes.
         let mut gathered = self.state.buffers.gather(usize::try_from(len).unwrap_or(0));
         loop {
             let cut = || Refusal::new(Status::Io, "the body broke off; nothing was done");
@@ -135,7 +137,7 @@ impl Asked {
     }
 }
 
-/// Does something that may block, on a thread that may.
+/// Runs `work`, which may block, on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {

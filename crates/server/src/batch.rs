@@ -1,4 +1,5 @@
-//! Many asks in one request: frames in, frames out, in the same order. Programs among them run side by side.
+//! Many asks in one request. Each ask and each answer is a frame, and answers have the order of the asks. Read programs
+//! run in parallel.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,16 +20,17 @@ use crate::open::Opened;
 use crate::reply::{Pieces, Refusal, Reply, Sent, reply};
 use crate::token::Right;
 
-/// A request that is this short is read at once: to hand it to another thread would take longer.
+/// A request of up to this length is decoded on the thread that received it, since passing it to another thread would
+/// take longer.
 const SHORT: usize = 64 << 10;
-/// Answers that are shorter travel with those before and behind them.
+/// Answers that are shorter are joined with their neighbours.
 const JOINED: usize = 16 << 10;
-/// So many bytes of short answers are one piece.
+/// Short answers are sent when they have this many bytes.
 const PIECE: usize = 64 << 10;
-/// Reads whose answers have at most so many bytes are done at once, and answered as a whole.
+/// Reads whose answers have at most this many bytes are done on the same thread and answered with one reply.
 const WHOLE: u64 = 1 << 20;
 
-/// What one ask did: numbers and bytes.
+/// The result of one ask: numbers and bytes.
 struct Done {
     numbers: Vec<u64>,
     payload: Bytes,
@@ -76,7 +78,8 @@ pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result
     let (asked, name, parsed) = if length <= SHORT { parse()? } else { blocking(parse).await? };
     let (workers, memory) = side_by_side(&parsed, asked.state.config.limits.memory);
     if memory > 0 {
-        // Together with the body, so that nobody holds a part while waiting for the rest.
+        // The memory of the body is included, so that no request holds one part of its memory while it waits for the
+        // rest.
         let held = u64::from(u32::try_from(room.num_permits()).unwrap_or(u32::MAX)) * 4096;
         drop(room);
         let most = asked.state.config.limits.memory;
@@ -98,13 +101,13 @@ pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result
     Ok(reply(200, CONTENT_TYPE, body))
 }
 
-/// The number of threads that run the programs before anything is answered, and the memory that they take; 0 threads: each is run when
-/// its turn comes.
+/// The number of threads that run the programs before the first answer, and the memory that the programs need. With 0
+/// threads, each program runs when its answer is due.
 fn side_by_side(asks: &[Parsed], most: u64) -> (usize, u64) {
     let programs: Vec<u64> =
         asks.iter().filter_map(|parsed| Some(parsed.method.as_ref()?.memory(true))).collect();
     let all = programs.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
-    // Behind a put, a program reads what was put.
+    // A program after a put must read the new object, so it must not run before the put.
     let reads = asks.iter().all(|parsed| rights(&parsed.ask) == [Right::Read]);
     if programs.len() > 1 && reads && all <= most / 4 * 3 {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -113,7 +116,7 @@ fn side_by_side(asks: &[Parsed], most: u64) -> (usize, u64) {
     (0, programs.into_iter().max().unwrap_or(0))
 }
 
-/// The most bytes that the answers to asks have which read, and do nothing else; `None`: it is not known, or others are among them.
+/// The most bytes of all answers, if all asks only read; `None` if some do not, or if the length is unknown.
 fn answers(asks: &[Parsed]) -> Option<u64> {
     asks.iter().try_fold(0_u64, |sum, parsed| {
         let most = match &parsed.ask {
@@ -146,6 +149,7 @@ fn rights(ask: &Ask) -> &'static [Right] {
         | Ask::ReleaseShared { .. }
         | Ask::Wait { .. }
         | Ask::Transfer { .. }
+        | Ask::On { .. }
         | Ask::Commit
         | Ask::CommitRegion { .. } => &[Right::Modify],
         Ask::Sync { .. } => &[Right::Modify, Right::Create],
@@ -205,18 +209,18 @@ fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, to: To<'_>
     let _ = out.frame(&end.header(), Bytes::new()).and_then(|()| out.flush());
 }
 
-/// The client has gone.
+/// The client has closed the connection.
 struct Gone;
 
 /// Where frames go.
 enum To<'a> {
-    /// To the connection, as they come.
+    /// To the connection, as soon as they are made.
     Connection(&'a Pieces),
     /// Into a reply that is sent as a whole.
     Reply(&'a mut Vec<Bytes>),
 }
 
-/// Frames on their way: short ones are joined, so that a short reply is one piece.
+/// Sends frames. Short frames are joined, so that a short reply is one piece.
 struct Out<'a> {
     to: To<'a>,
     short: Vec<u8>,
@@ -252,7 +256,8 @@ impl Out<'_> {
     }
 }
 
-/// What methods give: a place for each ask, empty for those that run none.
+/// Runs the methods of all asks on `workers` threads. Returns one place for each ask, which is empty for asks without a
+/// method.
 fn outputs(
     asked: &Asked,
     opened: &Arc<Opened>,
@@ -314,7 +319,7 @@ fn done(
             let Some(all) = all.and_then(|all| usize::try_from(all).ok()) else {
                 return Err(Refusal::new(
                     Status::Invalid,
-                    format!("more than {most} bytes are asked for at once"),
+                    format!("the request asks for more than {most} bytes at once"),
                 ));
             };
             let len = store.len(&key)?;
@@ -323,7 +328,7 @@ fn done(
                 if at.checked_add(of).is_none_or(|end| end > len) {
                     return Err(Refusal {
                         found: Some(len),
-                        ..Refusal::new(Status::ShortRead, "the object ends before")
+                        ..Refusal::new(Status::ShortRead, "the object ends before the end of the range")
                     });
                 }
                 sized.push((at, usize::try_from(of).unwrap_or(usize::MAX)));
@@ -339,7 +344,7 @@ fn done(
             if opened.folder.is_none() && store.features().far.is_none() {
                 return Err(Refusal::new(
                     Status::NotFound,
-                    "there is no such container, and no right to make one",
+                    "there is no such container, and the client has no right to create one",
                 ));
             }
             let mode = if absent { PutMode::IfAbsent } else { PutMode::Replace };
@@ -354,7 +359,7 @@ fn done(
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
             match store.sync(&keys) {
                 Ok(()) => numbers(Vec::new()),
-                // Which of them is not there.
+                // The position of the missing object in the request.
                 Err(StoreError::NotFound { key, .. }) => {
                     let which = keys.iter().position(|known| *known == key).map(|which| which as u64);
                     Err(Refusal { found: which, ..Refusal::new(Status::NotFound, "there is no such object") })
@@ -369,11 +374,13 @@ fn done(
         | Ask::ReleaseShared { .. }
         | Ask::Wait { .. }
         | Ask::Transfer { .. }
+        | Ask::On { .. }
         | Ask::Commit
         | Ask::CommitRegion { .. }
-        | Ask::Exec { .. } => {
-            Err(Refusal::new(Status::Unsupported, "this is about regions, arenas or programs"))
-        }
+        | Ask::Exec { .. } => Err(Refusal::new(
+            Status::Unsupported,
+            "asks about regions, arenas or programs are not supported here",
+        )),
         Ask::Sweep { prefix, older } => numbers(vec![store.sweep(&prefix, Duration::from_millis(older))?]),
     }
 }

@@ -1,9 +1,9 @@
-//! Memory for replies and for long bodies of requests, lent and taken back: memory that is asked of the system anew for
-//! each costs more time than the bytes in it.
+//! Reuses memory for replies and for long bodies of requests. Memory that the system provides anew for each of them
+//! costs more time than the bytes in it.
 //!
 //! Invariants
-//! - what is kept is bounded; what is lent is bound by admission, as the replies are;
-//! - a reply shows no more than what was read for it, a body no more than what has arrived.
+//! - the memory that is kept is bounded. Memory in use is bounded by admission, as replies are;
+//! - a reply contains only bytes that were read for it, and a body only bytes that have arrived.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use bytes::Bytes;
 
 /// Memory that is kept for further replies and bodies, in bytes.
 const KEPT: usize = 32 << 20;
-/// Shorter ones take memory of their own.
+/// Shorter replies and bodies get memory of their own, which is not reused.
 const LEAST: usize = 64 << 10;
 
-/// Memory of replies that were sent.
+/// Memory of replies that were sent, kept for further ones.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     kept: Mutex<Kept>,
@@ -27,27 +27,27 @@ struct Kept {
     bytes: usize,
 }
 
-/// Memory of one reply; it goes back when the reply was sent.
+/// Memory of one reply. It is returned when the reply was sent.
 struct Lent {
     buffer: Vec<u8>,
     len: usize,
     home: Arc<Buffers>,
 }
 
-/// A body that is gathered as it arrives.
+/// A body that is collected while it arrives.
 pub(crate) struct Gathered {
     lent: Lent,
     len: usize,
 }
 
 impl Gathered {
-    /// The next bytes; what is more than was announced is left out.
+    /// Adds the next bytes. Bytes beyond the announced length are dropped.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let bytes = bytes.get(..bytes.len().min(self.len - self.lent.len)).unwrap_or_default();
         let end = self.lent.len + bytes.len();
         let buffer = &mut self.lent.buffer;
         if buffer.len() < end {
-            // Memory is not touched before there are bytes for it.
+            // Memory is not touched before bytes for it arrive.
             buffer.truncate(self.lent.len);
             buffer.extend_from_slice(bytes);
         } else if let Some(place) = buffer.get_mut(self.lent.len..end) {
@@ -77,7 +77,7 @@ impl Buffers {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `len` bytes that `fill` fills.
+    /// Returns `len` bytes, filled by `fill`.
     pub(crate) fn filled<E>(
         self: &Arc<Self>,
         len: usize,
@@ -99,7 +99,7 @@ impl Buffers {
         Ok(Bytes::from_owner(lent))
     }
 
-    /// The shortest buffer that is long enough, or any, or none.
+    /// Takes the shortest kept buffer that is long enough; an empty one if there is none.
     fn take(&self, len: usize) -> Vec<u8> {
         let mut kept = self.lock();
         let fits = |(_, buffer): &(usize, &Vec<u8>)| buffer.len() >= len;
@@ -110,7 +110,7 @@ impl Buffers {
         buffer
     }
 
-    /// Keeps memory; what was kept longest makes room for it, as what is asked for changes.
+    /// Keeps a buffer, and drops those that were kept longest if there are too many bytes.
     fn put(&self, buffer: Vec<u8>) {
         if buffer.is_empty() || buffer.len() > KEPT {
             return;

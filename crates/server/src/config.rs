@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use drystone_region::{Declared, element_type};
 use toml::de::{DeTable, DeValue};
 
 use crate::name;
 
-/// A configuration that cannot be used; names the key and says what would do.
+/// A configuration that cannot be used. The message names the key and says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidConfig(pub(crate) String);
 
@@ -34,26 +35,26 @@ pub(crate) enum Listener {
 pub(crate) struct TlsFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
-    /// Certificates of authorities, of whose certificates a client must show one.
+    /// Certificates of authorities. A client must present a certificate of one of them.
     pub(crate) clients: Option<PathBuf>,
 }
 
-/// What a server spends at most.
+/// Limits of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of requests that are held at once.
+    /// The most bytes of requests that are held at once.
     pub memory: u64,
-    /// Requests that are worked on at once.
+    /// The most requests that are worked on at once.
     pub requests: usize,
-    /// Requests that wait for their turn; what comes on top is told to come again.
+    /// The most requests that wait in the queue. Further ones are refused, and their clients repeat them.
     pub queue: usize,
-    /// Connections at once.
+    /// The most connections at once.
     pub connections: usize,
-    /// Life of a lease that is not renewed.
+    /// The time after which a lease ends that is not renewed.
     pub lease: Duration,
-    /// Bytes of memory that one client shares with the server, and that all do.
+    /// The most bytes of memory that one client shares with the server.
     pub arena: u64,
-    /// Bytes of all arenas.
+    /// The most bytes of memory that all clients together share with the server.
     pub arenas: u64,
 }
 
@@ -71,24 +72,34 @@ impl Default for Limits {
     }
 }
 
+/// A function of a shared library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionFile {
+    pub(crate) declared: Declared,
+    pub(crate) library: PathBuf,
+    pub(crate) symbol: String,
+}
+
 /// The configuration of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub(crate) listen: Vec<Listener>,
     pub(crate) tokens: Option<PathBuf>,
     pub(crate) tls: Option<TlsFiles>,
-    /// Name and path or URL.
+    /// The path or URL of each container, by name.
     pub(crate) containers: BTreeMap<String, String>,
-    /// Name and folder.
+    /// The folder of each root, by name.
     pub(crate) roots: BTreeMap<String, PathBuf>,
-    /// `/metrics` needs no token.
+    /// Whether `/metrics` needs no token.
     pub(crate) open_metrics: bool,
-    /// A line is logged for each request, not only for those that fail.
+    /// Whether a line is logged for each request, not only for failed ones.
     pub(crate) log_requests: bool,
     pub(crate) limits: Limits,
+    /// Functions that rules may name.
+    pub(crate) functions: Vec<FunctionFile>,
 }
 
-const KEYS: &str = "listen, tokens, tls, containers, roots, metrics, log, limits";
+const KEYS: &str = "listen, tokens, tls, containers, roots, metrics, log, limits, functions";
 
 impl Config {
     /// Reads a file. Relative paths in it are relative to its folder.
@@ -99,10 +110,10 @@ impl Config {
         Self::parse(&text, folder).map_err(|error| InvalidConfig(format!("{}: {error}", path.display())))
     }
 
-    /// Reads a text.
+    /// Parses the text of a configuration. Relative paths in it are relative to `folder`.
     pub fn parse(text: &str, folder: &Path) -> Result<Config, InvalidConfig> {
         let document = DeTable::parse(text)
-            .map_err(|error| InvalidConfig(format!("it is no TOML: {}", error.message())))?;
+            .map_err(|error| InvalidConfig(format!("it is not valid TOML: {}", error.message())))?;
         let mut config = Config::default();
         for (key, value) in document.get_ref() {
             let value = value.get_ref();
@@ -136,6 +147,12 @@ impl Config {
                 "metrics" => config.open_metrics = word(value, "metrics", &["open", "token"])? == 0,
                 "log" => config.log_requests = word(value, "log", &["requests", "failures"])? == 0,
                 "limits" => limits(value, &mut config.limits)?,
+                "functions" => {
+                    for (name, value) in table(value, "functions")? {
+                        let (name, value) = (name.get_ref().as_ref(), value.get_ref());
+                        config.functions.push(function(name, value, folder)?);
+                    }
+                }
                 other => return bad(format!("there is no key {other:?}; keys are: {KEYS}")),
             }
         }
@@ -170,21 +187,21 @@ fn bad<T>(text: impl Into<String>) -> Result<T, InvalidConfig> {
 fn text_of(value: &DeValue<'_>, key: &str) -> Result<String, InvalidConfig> {
     match value {
         DeValue::String(text) if !text.is_empty() => Ok(text.as_ref().to_owned()),
-        _ => bad(format!("{key} is a text")),
+        _ => bad(format!("{key} must be a text")),
     }
 }
 
 fn list(value: &DeValue<'_>, key: &str) -> Result<Vec<String>, InvalidConfig> {
     match value {
         DeValue::Array(items) => items.iter().map(|item| text_of(item.get_ref(), key)).collect(),
-        _ => bad(format!("{key} is a list of texts")),
+        _ => bad(format!("{key} must be a list of texts")),
     }
 }
 
 fn table<'a, 'b>(value: &'a DeValue<'b>, key: &str) -> Result<&'a DeTable<'b>, InvalidConfig> {
     match value {
         DeValue::Table(table) => Ok(table),
-        _ => bad(format!("{key} is a table: write [{key}] above its lines")),
+        _ => bad(format!("{key} must be a table: write [{key}] above its lines")),
     }
 }
 
@@ -194,8 +211,8 @@ fn named(value: &DeValue<'_>, key: &str) -> Result<Vec<(String, String)>, Invali
         let name = name.get_ref().as_ref();
         if !name::is_name(name) {
             return bad(format!(
-                "{key}: {name:?} is no name; names have letters, digits, '.', '_', '-' between slashes, begin with no '.', \
-                 and no part is \"o\""
+                "{key}: {name:?} is not a valid name; a name has parts between slashes, each of letters, digits, \
+                 '.', '_' and '-'; no part begins with '.' or is \"o\""
             ));
         }
         found.push((name.to_owned(), text_of(place.get_ref(), &format!("{key}.{name}"))?));
@@ -206,7 +223,7 @@ fn named(value: &DeValue<'_>, key: &str) -> Result<Vec<(String, String)>, Invali
 fn word(value: &DeValue<'_>, key: &str, words: &[&str]) -> Result<usize, InvalidConfig> {
     let text = text_of(value, key)?;
     let found = words.iter().position(|word| *word == text);
-    found.ok_or_else(|| InvalidConfig(format!("{key} is one of {}, not {text:?}", words.join(", "))))
+    found.ok_or_else(|| InvalidConfig(format!("{key} must be one of {}, not {text:?}", words.join(", "))))
 }
 
 fn listener(text: &str, folder: &Path) -> Result<Listener, InvalidConfig> {
@@ -252,7 +269,7 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
                 let bytes = bytes(&text).filter(|bytes| (16 << 20..=1 << 40).contains(bytes));
                 limits.memory = bytes.ok_or_else(|| {
                     InvalidConfig(format!(
-                        "limits.memory: {text:?} is no size from 16MiB to 1TiB, as \"256MiB\""
+                        "limits.memory: {text:?} is not a size from 16MiB to 1TiB, such as \"256MiB\""
                     ))
                 })?;
             }
@@ -261,7 +278,7 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
                 let bytes = bytes(&text).filter(|bytes| *bytes <= 1 << 44);
                 let bytes = bytes.ok_or_else(|| {
                     InvalidConfig(format!(
-                        "limits.{name}: {text:?} is no size from 0MiB to 16TiB, as \"1GiB\""
+                        "limits.{name}: {text:?} is not a size from 0MiB to 16TiB, such as \"1GiB\""
                     ))
                 })?;
                 match name {
@@ -273,19 +290,18 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
                 let text = text_of(value, "limits.lease")?;
                 let lease = duration(&text).filter(|lease| (1..=3600).contains(&lease.as_secs()));
                 limits.lease = lease.ok_or_else(|| {
-                    InvalidConfig(format!("limits.lease: {text:?} is no time from 1s to 1h, as \"10s\""))
+                    InvalidConfig(format!(
+                        "limits.lease: {text:?} is not a time from 1s to 1h, such as \"10s\""
+                    ))
                 })?;
             }
             "requests" | "queue" | "connections" => {
-                let number = match value {
-                    DeValue::Integer(i) if i.radix() == 10 => {
-                        i.as_str().replace('_', "").parse::<usize>().ok()
-                    }
-                    _ => None,
-                };
-                let number = number
+                let number = whole(value)
+                    .and_then(|n| usize::try_from(n).ok())
                     .filter(|n| (1..=100_000).contains(n))
-                    .ok_or_else(|| InvalidConfig(format!("limits.{name} is a number from 1 to 100000")))?;
+                    .ok_or_else(|| {
+                        InvalidConfig(format!("limits.{name} must be a number from 1 to 100000"))
+                    })?;
                 match name {
                     "requests" => limits.requests = number,
                     "queue" => limits.queue = number,
@@ -294,7 +310,8 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
             }
             other => {
                 return bad(format!(
-                    "there is no key limits.{other}; keys are: memory, requests, queue, connections, lease, arena, arenas"
+                    "there is no key limits.{other}; keys are: memory, requests, queue, connections, lease, arena, \
+                     arenas"
                 ));
             }
         }
@@ -302,14 +319,90 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
     Ok(())
 }
 
-/// `256MiB`, `1GiB`.
+fn function(name: &str, value: &DeValue<'_>, folder: &Path) -> Result<FunctionFile, InvalidConfig> {
+    let key = |part: &str| format!("functions.{name}.{part}");
+    let wrong = |part: &str, what: &str| InvalidConfig(format!("{} is {what}", key(part)));
+    let (mut library, mut symbol, mut ndim, mut halo) = (None, None, None, vec![0]);
+    let (mut input, mut output, mut is_list) = (None, None, false);
+    let mut thread_safe = false;
+    let (mut deadline, mut memory) = (Declared::DEADLINE, Declared::MEMORY);
+    for (part, value) in table(value, &format!("functions.{name}"))? {
+        let (part, value) = (part.get_ref().as_ref(), value.get_ref());
+        match part {
+            "library" => library = Some(folder.join(text_of(value, &key(part))?)),
+            "symbol" => symbol = Some(text_of(value, &key(part))?),
+            "in" | "out" => {
+                let found = element_type(&text_of(value, &key(part))?);
+                let found = found.ok_or_else(|| wrong(part, "a type of elements, as \"f4\""))?;
+                *(if part == "in" { &mut input } else { &mut output }) = Some(found);
+            }
+            "ndim" => {
+                let number =
+                    whole(value).and_then(|n| usize::try_from(n).ok()).filter(|n| (1..=8).contains(n));
+                ndim = Some(number.ok_or_else(|| wrong(part, "a number from 1 to 8"))?);
+            }
+            "halo" => {
+                let found: Option<Vec<u64>> = match value {
+                    DeValue::Array(items) => items.iter().map(|item| whole(item.get_ref())).collect(),
+                    one => whole(one).map(|one| vec![one]),
+                };
+                is_list = matches!(value, DeValue::Array(_));
+                halo = found
+                    .ok_or_else(|| wrong(part, "a number of cells, or a list with one for each dimension"))?;
+            }
+            "thread_safe" => match value {
+                DeValue::Boolean(is) => thread_safe = *is,
+                _ => return Err(wrong(part, "true or false")),
+            },
+            "deadline" => {
+                let time = duration(&text_of(value, &key(part))?);
+                let time = time.filter(|time| (1..=3600).contains(&time.as_secs()));
+                deadline = time.ok_or_else(|| wrong(part, "a time from 1s to 1h, as \"10s\""))?;
+            }
+            "memory" => {
+                let size = bytes(&text_of(value, &key(part))?).filter(|size| *size <= 1 << 40);
+                memory = size.ok_or_else(|| wrong(part, "a size to 1TiB, as \"256MiB\""))?;
+            }
+            other => {
+                return bad(format!(
+                    "there is no key {}; keys are: library, symbol, in, out, ndim, halo, thread_safe, deadline, memory",
+                    key(other)
+                ));
+            }
+        }
+    }
+    let (Some(library), Some(symbol), Some(input), Some(output)) = (library, symbol, input, output) else {
+        return bad(format!("functions.{name} needs library, symbol, in and out"));
+    };
+    let halo = match (is_list, ndim) {
+        (true, Some(n)) if n != halo.len() => {
+            return Err(wrong("halo", "a list with one for each dimension"));
+        }
+        (true, _) => halo,
+        (false, Some(n)) => vec![halo.first().copied().unwrap_or(0); n],
+        (false, None) => return bad(format!("functions.{name} needs ndim, the dimensions of the variable")),
+    };
+    let declared = Declared { name: name.to_owned(), input, output, halo, thread_safe, deadline, memory };
+    declared.check().map_err(|error| InvalidConfig(format!("functions.{name}: {error}")))?;
+    Ok(FunctionFile { declared, library, symbol })
+}
+
+/// A whole number.
+fn whole(value: &DeValue<'_>) -> Option<u64> {
+    match value {
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().replace('_', "").parse().ok(),
+        _ => None,
+    }
+}
+
+/// Parses a size, such as `256MiB` or `1GiB`.
 fn bytes(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let (number, shift) = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))?;
     number.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// `2s`, `10m`, `12h`, `30d`.
+/// Parses a duration, such as `2s`, `10m`, `12h` or `30d`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds = match unit {
@@ -347,6 +440,26 @@ mod tests {
         assert!(!config.open_metrics);
     }
 
+    const FUNCTION: &str = "library = \"f.so\"\nsymbol = \"f\"\nin = \"f4\"\nout = \"f8\"\n";
+
+    fn function(lines: &str) -> String {
+        format!("listen = [\"127.0.0.1:7070\"]\n[functions.f]\n{lines}")
+    }
+
+    #[test]
+    fn functions_are_read() {
+        let more = "halo = [1, 0]\nthread_safe = true\ndeadline = \"2s\"\nmemory = \"1GiB\"";
+        let config = parse(&function(&format!("{FUNCTION}{more}"))).unwrap();
+        let [found] = config.functions.as_slice() else { panic!("one function") };
+        assert_eq!(found.library, Path::new("/etc/drystone/f.so"));
+        let Declared { halo, thread_safe, deadline, memory, input, output, name } = &found.declared;
+        assert_eq!((halo.as_slice(), *thread_safe, *memory), ([1, 0].as_slice(), true, 1 << 30));
+        assert_eq!((name.as_str(), *deadline), ("f", Duration::from_secs(2)));
+        assert_eq!((input.name(), output.name()), ("float32", "float64"));
+        let config = parse(&function(&format!("{FUNCTION}ndim = 3\nhalo = 2"))).unwrap();
+        assert_eq!(config.functions[0].declared.halo, [2, 2, 2]);
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
         let loopback = "listen = [\"127.0.0.1:7070\"]\n";
@@ -363,6 +476,15 @@ mod tests {
             (&format!("{loopback}[limits]\nmemory = \"1\""), "memory"),
             (&format!("{loopback}[limits]\nlease = \"0s\""), "lease"),
             (&format!("{loopback}[limits]\narenas = \"much\""), "arenas"),
+            (&function("symbol = \"f\"\nin = \"f4\"\nout = \"f4\""), "functions.f"),
+            (&function("in = \"c8\""), "functions.f.in"),
+            (&function("ndim = 9"), "functions.f.ndim"),
+            (&function("halo = -1"), "functions.f.halo"),
+            (&function("deadline = \"0s\""), "functions.f.deadline"),
+            (&function("path = \"f.so\""), "functions.f.path"),
+            (&function(&format!("{FUNCTION}ndim = 3\nhalo = [1, 1]")), "one for each dimension"),
+            (&function(FUNCTION), "ndim"),
+            (&function(&format!("{FUNCTION}ndim = 3\nhalo = 5000")), "1024"),
             ("listen = [", "TOML"),
         ] {
             let message = parse(text).unwrap_err().to_string();

@@ -1,6 +1,7 @@
-//! Commits as they come: a request that is answered when there is a newer snapshot.
+//! Waits for commits: a request is answered when there is a newer snapshot.
 //!
-//! Commits need not pass through this server, so it looks; a look at a container that has not changed is a question for one object.
+//! Commits need not pass through this server, so it polls the container. A poll that finds no change costs one request
+//! for one object.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +14,9 @@ use crate::asked::{Asked, blocking};
 use crate::reply::{Refusal, Reply, Sent, reply};
 use crate::token::Right;
 
-/// Between two looks.
+/// The time between two polls.
 const LOOK: Duration = Duration::from_millis(200);
-/// The longest wait, whatever the client allows.
+/// The longest wait, even if the client allows more.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Answers with the newest snapshot once its number is above `after`, or when the time is over.

@@ -1,22 +1,22 @@
-//! What the face that starts a server brings: the page in the browser, which is in the Python package.
+//! The page in the browser, which the face that starts a server provides. It is part of the Python package.
 
-/// What gives the files of the page and answers its questions. It may be asked by several threads at once.
+/// Provides the files of the page and answers its requests. Several threads may call it at once.
 pub trait Page: Send + Sync {
-    /// A file of the page by its name, and its type; `None` where there is none.
+    /// The content and the media type of a file of the page; `None` if there is no such file.
     fn file(&self, name: &str) -> Option<(Vec<u8>, String)>;
 
-    /// The answer to `question` with the query of its address, about the container at a path or URL that is shown as
-    /// `name`. No answer reads more than `most` bytes.
+    /// Answers `question`, with the query of its URL, about the container at `place`, a path or URL. The page shows the
+    /// container as `name`. No answer reads more than `most` bytes.
     fn answer(&self, place: &str, name: &str, question: &str, query: &str, most: u64) -> PageAnswer;
 }
 
 /// An answer for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageAnswer {
-    /// Of HTTP.
+    /// The HTTP status.
     pub status: u16,
-    /// The type of the body.
+    /// The media type of the body.
     pub kind: String,
-    /// What is sent.
+    /// The body.
     pub body: Vec<u8>,
 }

@@ -1,16 +1,17 @@
-//! Requests that are sent again because their reply was lost: done once, answered as often as they come.
+//! Requests that clients repeat because a reply was lost. Each is executed once and answered each time.
 //!
-//! Outcomes are kept for a while, in memory. After a restart a client finds out by reading back, as it does with object stores.
+//! The last outcomes are kept in memory. After a restart of the server, a client reads the object back to learn the
+//! outcome, as it does with object stores.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::reply::Refusal;
 
-/// Outcomes that are kept.
+/// The number of outcomes that are kept.
 const KEPT: usize = 4096;
 
-/// How a request ended.
+/// The outcome of a request.
 type Outcome = Result<(), Refusal>;
 
 /// One request, under way or done.
@@ -22,8 +23,8 @@ pub(crate) struct Idempotence {
 }
 
 impl Idempotence {
-    /// Does `work` unless the request of this name was done before; one that is under way is waited for. Outcomes that say nothing of
-    /// whether it was done are not kept.
+    /// Executes `work`, unless a request of this name was executed before. Waits for one that is under way. An outcome
+    /// that leaves open whether the work was done is not kept.
     pub(crate) async fn once(&self, name: Option<String>, work: impl Future<Output = Outcome>) -> Outcome {
         let Some(name) = name else { return work.await };
         let slot = self.slot(name);

@@ -1,20 +1,26 @@
-//! A server: containers behind HTTP/1.1, for clients with rights. docs/guide/server.md says what it promises, docs/format/wire.md every byte.
+//! A server that offers containers over HTTP/1.1 to clients with rights. docs/guide/server.md states its guarantees;
+//! docs/format/wire.md specifies every byte.
 //!
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
-//!                                               ├─ objects: one object, plain HTTP      upload: one that arrives in pieces
-//!                                               ├─ events: commits as they come
-//!                                               ├─ page: the page in the browser, by the face that started the server
-//!                                               ├─ arena: memory shared with clients of this machine
-//!                                               └─ batch: frames of asks and answers ── method: read programs; regions
-//! config, name, place, token, tls: what an operator said      open, buffers, quick: stores, memory, threads   metrics, log: what an operator sees
-//! node: one server for the processes of a machine             processes: which of them have a container open
+//!     ├─ objects   one object, by plain HTTP
+//!     ├─ upload    one object that arrives in pieces
+//!     ├─ events    waiting for commits
+//!     ├─ page      the page in the browser, provided by the face that started the server
+//!     ├─ arena     memory shared with clients of this machine
+//!     └─ batch     frames of asks and answers ── method: read programs; regions
+//! config, name, place, token, tls    the configuration
+//! open, buffers, quick               stores, memory, threads
+//! metrics, log                       output for the operator
+//! node                               one server for a container and all processes of a machine
+//! processes                          the processes that have a container open
 //! ```
 //!
 //! Invariants
-//! - a container is named by a table of the configuration; no request holds a path of the file system;
-//! - nothing but `/healthz` and the form that asks for a token is answered without a right, except to processes of the same user on a Unix socket;
-//! - memory and requests under way are bounded; what is too much is told so (429) before anything is done.
+//! - the configuration maps names to containers; no request contains a path of the file system;
+//! - without a right, only `/healthz`, the form that asks for a token and, if the configuration says so, `/metrics` are
+//!   answered. Processes of the same user on a Unix socket need no right;
+//! - memory and requests under way are bounded. A request beyond the bounds is refused (429) before anything is done.
 
 mod admission;
 mod answer;

@@ -1,4 +1,4 @@
-//! Connections: from sockets to requests.
+//! Accepts connections and reads requests from them.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -20,10 +20,10 @@ use crate::config::Listener;
 use crate::processes::Entered;
 use crate::state::State;
 
-/// Time for a handshake, and for the head of a request.
+/// Time limit of a handshake, and of the head of a request.
 const HELLO: Duration = Duration::from_secs(30);
 
-/// A socket that connections come to.
+/// A listening socket.
 pub(crate) enum Bound {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
@@ -40,7 +40,7 @@ impl Bound {
                 let cannot = |error: io::Error| {
                     InvalidConfig(format!("cannot listen on unix:{}: {error}", path.display()))
                 };
-                // What a server that was killed has left; a living one answers.
+                // A killed server leaves its socket behind. A running server accepts a connection.
                 if path.exists() {
                     if UnixStream::connect(path).await.is_ok() {
                         return Err(cannot(io::Error::new(
@@ -70,7 +70,7 @@ impl Bound {
     }
 }
 
-/// Takes connections until it is told to stop.
+/// Accepts connections until `stop` is set.
 pub(crate) async fn accept(bound: Bound, state: Arc<State>, mut stop: watch::Receiver<bool>) {
     loop {
         let taken = tokio::select! {
@@ -79,7 +79,7 @@ pub(crate) async fn accept(bound: Bound, state: Arc<State>, mut stop: watch::Rec
             taken = take(&bound) => taken,
         };
         let Ok(stream) = taken else {
-            // Descriptors may run out for a while.
+            // The process may have run out of file descriptors for a while.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -132,7 +132,7 @@ async fn take(bound: &Bound) -> io::Result<Stream> {
     }
 }
 
-/// Whose process is at the other end, and its number, by what the kernel says.
+/// The user and the process at the other end, as the kernel reports them.
 fn peer(stream: &UnixStream) -> (Peer, Option<i32>) {
     let own = std::fs::metadata("/proc/self").map(|found| std::os::unix::fs::MetadataExt::uid(&found));
     match (stream.peer_cred(), own) {
@@ -146,7 +146,7 @@ async fn tcp(state: &Arc<State>, stream: TcpStream, stop: watch::Receiver<bool>)
     let Some(acceptor) = state.acceptor() else {
         return serve(state, stream, (Peer::Far, None), stop).await;
     };
-    // Between processes of one machine a client may do without encryption; the first byte tells.
+    // On the loopback interface a client may send plain HTTP. The first byte shows whether it begins a TLS handshake.
     let is_loopback = stream.local_addr().is_ok_and(|at| at.ip().is_loopback());
     if is_loopback {
         let mut first = [0; 1];
@@ -161,8 +161,8 @@ async fn tcp(state: &Arc<State>, stream: TcpStream, stop: watch::Receiver<bool>)
     }
 }
 
-/// Answers the requests of a connection until it ends; told to stop, it ends with the request under way. A connection on which nothing is
-/// asked is closed after a while, unless it is the only one of a process of this machine.
+/// Answers the requests of a connection until it ends. If `stop` is set, it ends after the request under way. An idle
+/// connection is closed after a while, unless it is the only one of a process of this machine.
 async fn serve<S>(
     state: &Arc<State>,
     stream: S,
@@ -184,7 +184,7 @@ async fn serve<S>(
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let mut before = 0;
-    // A connection that a client drops ends with an error that is of no interest.
+    // If the client drops the connection, its error is ignored.
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,

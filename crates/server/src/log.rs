@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-/// Writes a line; fields behind time and event. A closed standard error is no reason to stop serving.
+/// Writes a line with the time, the event and the fields. Errors are ignored: the server continues if standard error is
+/// closed.
 pub(crate) fn line(event: &str, fields: &[(&str, Value)]) {
     let mut object = Map::new();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Methods that run on objects of containers: read programs, next to the bytes.
+//! Methods that the server runs on objects of containers. A read program runs where the bytes are.
 //!
 //! Invariants
-//! - a program is decoded and its cost compared with what is granted before anything is read or memory is asked for;
-//! - whatever is wrong with a program or an object is said in the reply, and counted.
+//! - a program is decoded, and its cost is compared with the budget, before anything is read or memory is allocated;
+//! - every fault of a program or an object is reported in the reply, and counted.
 
 use drystone_program::{
     Budget, FRAME_OVERHEAD, Mode, Payload, Program, Refusal as NotRun, Reply, Source, SourceError, run_on,
@@ -14,28 +14,28 @@ use crate::Limits;
 use crate::open::Opened;
 use crate::reply::Refusal;
 
-/// The methods that there are, as `dry.version` gives them.
+/// The supported methods, as `dry.version` lists them.
 const METHODS: &str = "dry.version dry.read.1 dry.read.2";
-/// Steps of a program: some seconds of one processor.
+/// The most steps of a program: some seconds of one processor.
 const STEPS: u64 = 8_000_000_000;
-/// What is given beside results: heads, the names of methods, what was refused.
+/// Bytes of an output beside its results: heads, names of methods, refusals.
 const OTHER: u64 = 64 << 10;
 /// On a far store, pieces with a smaller hole between them are read in one request.
 const HOLE: u64 = 4 << 10;
 
-/// What an ask runs.
+/// The method that an ask runs.
 pub(crate) enum Method {
     /// `dry.version`.
     Versions,
-    /// `dry.read.1` and `dry.read.2`: a program says its version itself.
+    /// `dry.read.1` and `dry.read.2`. A program contains its own version.
     Read(Box<Program>),
-    /// The same, with something that is no program.
+    /// The same, with an input that is not a program or exceeds the budget.
     NotRun(NotRun),
-    /// There is no such method.
+    /// An unknown method.
     Unknown(String),
 }
 
-/// What the server grants a program.
+/// The budget of a program.
 pub(crate) fn budget(limits: &Limits) -> Budget {
     Budget { bytes: limits.memory / 2, memory: limits.memory / 4 * 3, steps: STEPS }
 }
@@ -56,7 +56,7 @@ impl Method {
         }
     }
 
-    /// Bytes of memory that it takes at most, on a far store with what is read at once.
+    /// The most bytes of memory that it needs. On a far store, they include the bytes that are read ahead.
     pub(crate) fn memory(&self, is_far: bool) -> u64 {
         let Method::Read(program) = self else { return 0 };
         let cost = program.cost();
@@ -64,7 +64,7 @@ impl Method {
         cost.memory.saturating_add(if is_far { ahead } else { 0 })
     }
 
-    /// The most bytes that it gives.
+    /// The most bytes of its output.
     pub(crate) fn output(&self) -> u64 {
         let Method::Read(program) = self else { return OTHER };
         let each = |item| program.result_len(item).saturating_add(FRAME_OVERHEAD as u64);
@@ -74,7 +74,7 @@ impl Method {
         }
     }
 
-    /// Runs it on an object: the output, and whether anything was refused.
+    /// Runs it on an object. Returns the output, and whether anything was refused.
     pub(crate) fn run(
         &self,
         opened: &Opened,
@@ -98,7 +98,7 @@ impl Method {
         if output.len() as u64 > limit {
             return Err(Refusal::new(
                 Status::Invalid,
-                format!("the output has {} bytes, {limit} are of use", output.len()),
+                format!("the output has {} bytes, more than the limit of {limit}", output.len()),
             ));
         }
         let refused = |frame: Result<drystone_program::Frame<'_>, _>| {
@@ -113,7 +113,7 @@ impl Method {
 struct Object<'a> {
     store: &'a dyn Store,
     key: &'a str,
-    /// Ranges that were read together, on a far store: position, place in the bytes, length; ascending.
+    /// Ranges that were read together from a far store, ascending: position in the object, position in `bytes`, length.
     ranges: Vec<(u64, usize, usize)>,
     bytes: Vec<u8>,
 }
@@ -122,7 +122,7 @@ impl<'a> Object<'a> {
     fn of(store: &'a dyn Store, key: &'a str, program: &Program) -> Self {
         let mut object = Object { store, key, ranges: Vec::new(), bytes: Vec::new() };
         if store.features().far.is_some() && !object.read_ahead(program) {
-            // What failed is read again piece by piece, and said of its item.
+            // After a failure, each piece is read by itself, so that its item reports the error.
             (object.ranges, object.bytes) = (Vec::new(), Vec::new());
         }
         object
@@ -158,7 +158,7 @@ impl<'a> Object<'a> {
         self.store.read_ranges(self.key, &ranges, &mut self.bytes).is_ok()
     }
 
-    /// Bytes that were read ahead.
+    /// Bytes of a range, if they were read ahead.
     fn at_hand(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let behind = self.ranges.partition_point(|(from, ..)| *from <= offset);
         let (from, place, room) = self.ranges.get(behind.checked_sub(1)?)?;
@@ -176,7 +176,7 @@ impl Source for Object<'_> {
         }
         self.store.read(self.key, offset, out).map_err(|error| match error {
             StoreError::ShortRead { .. } => SourceError::Short(offset.saturating_add(out.len() as u64)),
-            // The server's own places are not the client's to know.
+            // The message does not reveal paths of the server.
             other => SourceError::Failed(Refusal::from(other).message),
         })
     }

@@ -1,4 +1,4 @@
-//! What the server counts, and requests under way with their age: for Prometheus.
+//! Counters of the server, and the requests under way with their ages, in the format of Prometheus.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 /// Upper ends of the classes of durations, in seconds.
 const CLASSES: [f64; 8] = [0.0005, 0.002, 0.01, 0.05, 0.2, 1.0, 5.0, 30.0];
-/// A request is shown by name from this age on.
+/// A request is listed from this age on.
 const LONG: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Metrics {
-    /// By route and status.
+    /// Number of requests, by route and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     durations: Mutex<BTreeMap<&'static str, ([u64; CLASSES.len() + 1], f64)>>,
     under_way: Mutex<HashMap<u64, UnderWay>>,
@@ -33,7 +33,7 @@ struct UnderWay {
     since: Instant,
 }
 
-/// A request under way; it ends with this value.
+/// A request under way. It ends when this value is dropped.
 pub(crate) struct Started {
     metrics: Arc<Metrics>,
     number: u64,
@@ -51,12 +51,12 @@ impl Metrics {
         Started { metrics: Arc::clone(self), number, route, since, status: 0 }
     }
 
-    /// Requests under way.
+    /// Number of requests under way.
     pub(crate) fn under_way(&self) -> usize {
         lock(&self.under_way).len()
     }
 
-    /// The page, with gauges of others.
+    /// The page for Prometheus. `gauges` are the name, the help text and the value of further gauges.
     pub(crate) fn page(&self, gauges: &[(&str, &str, u64)]) -> String {
         let mut out = String::new();
         let head = |out: &mut String, name: &str, kind: &str, help: &str| {

@@ -1,6 +1,7 @@
-//! What can name a container.
+//! Valid names of containers.
 
-/// Whether it can name a container: parts between slashes, of letters, digits, `.`, `_` and `-`, none of which begins with a `.` or is `o`.
+/// Whether a text is a valid name of a container. Its parts between slashes have letters, digits, `.`, `_` and `-`. No
+/// part begins with `.` or is `o`.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         (1..=255).contains(&part.len())

@@ -1,7 +1,8 @@
-//! One server for one container on a machine: started by the first process that wants it, found by the others.
+//! One server for one container on a machine. The first process that needs it starts it, and the others find it.
 //!
-//! A lock of the kernel on a file says who serves. It ends with its holder, however that ends, so nothing of it is ever stale and no clock
-//! is asked. The file is in a folder of the user's own; docs/decisions/160-a-server-of-the-node.md has the reasons.
+//! The process that serves holds a kernel lock on a file. The kernel releases the lock when the process ends, so the
+//! lock is never stale, and no timeout is needed. The file is in a folder that belongs to the user;
+//! docs/decisions/160-a-server-of-the-node.md has the reasons.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -22,13 +23,14 @@ use crate::{Config, InvalidConfig};
 
 /// The name of the container on such a server.
 const NAME: &str = "run";
-/// Another process that has the lock listens after this.
+/// A process that has the lock listens within this time.
 const STARTING: Duration = Duration::from_secs(20);
 /// The longest identity, in bytes.
 const IDENTITY: u64 = 64 << 10;
 
-/// Serves a container to processes of this user on this machine, until it is told to stop or no client has been connected for `idle`.
-/// `ready` is told its URL. Where another process serves it, `ready` is told that one's, and this returns.
+/// Serves a container to processes of this user on this machine, until a signal stops it or no client has been
+/// connected for `idle`. Calls `ready` with its URL. If another process serves the container already, calls `ready`
+/// with that server's URL and returns.
 pub fn serve_node(
     place: &str,
     idle: Duration,
@@ -61,7 +63,7 @@ pub fn serve_node(
     served
 }
 
-/// The lock; `None`: another process has it, and listens.
+/// Takes the lock; `None` if another process has it and listens.
 fn locked(file: &Path, socket: &Path) -> Result<Option<File>, InvalidConfig> {
     let cannot = |error: std::io::Error| InvalidConfig(format!("cannot lock {}: {error}", file.display()));
     let mut options = OpenOptions::new();
@@ -87,7 +89,7 @@ fn locked(file: &Path, socket: &Path) -> Result<Option<File>, InvalidConfig> {
     }
 }
 
-/// The container's own number, in hexadecimal digits: two paths of one container have one server.
+/// The UUID of the container, in hexadecimal digits. Two paths to one container therefore lead to one server.
 fn identity(place: &str) -> Result<String, InvalidConfig> {
     let wrong =
         |why: &dyn std::fmt::Display| InvalidConfig(format!("there is no container at {place}: {why}"));
@@ -97,7 +99,7 @@ fn identity(place: &str) -> Result<String, InvalidConfig> {
     Ok(identity.uuid.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The folder of sockets and locks: this user's, and closed to all others.
+/// The folder of sockets and locks. It belongs to this user and is closed to all others.
 fn folder() -> Result<PathBuf, InvalidConfig> {
     let own = rustix::process::getuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
@@ -111,7 +113,7 @@ fn folder() -> Result<PathBuf, InvalidConfig> {
     {
         return Err(cannot(error.to_string()));
     }
-    // Somebody else could have made it first.
+    // Another user could have created it first.
     let found = folder.symlink_metadata().map_err(|error| cannot(error.to_string()))?;
     if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
         return Err(cannot("it is not a folder of this user alone (mode 700)".into()));

@@ -1,4 +1,4 @@
-//! One object, in plain HTTP: for any client of web servers.
+//! Requests for one object by plain HTTP, for any HTTP client.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -20,9 +20,9 @@ use crate::reply::{Broken, Refusal, Reply, Sent, reply};
 use crate::route::Verb;
 use crate::token::Right;
 
-/// What is read at once. Shorter objects and ranges are of one moment.
+/// The most bytes that are read at once. Objects and ranges up to this length are read before the reply begins.
 const PIECE: u64 = 8 << 20;
-/// Longer ones are sent in pieces of this length.
+/// Longer ranges are sent in pieces of this length.
 const STREAMED: u64 = 1 << 20;
 
 pub(crate) async fn answer(
@@ -47,7 +47,8 @@ pub(crate) async fn answer(
     }
 }
 
-/// The rights of which one is needed to put an object. The first object of a container makes it.
+/// Rights to put an object; the client needs one of them. Putting the first object of a container creates the
+/// container.
 pub(crate) fn rights_to_put(key: &str, mode: PutMode) -> &'static [Right] {
     match mode {
         PutMode::Replace => &[Right::Modify],
@@ -56,7 +57,7 @@ pub(crate) fn rights_to_put(key: &str, mode: PutMode) -> &'static [Right] {
     }
 }
 
-/// Whether this client may make the folder of a container that is not there.
+/// Whether this client may create a container that does not exist.
 pub(crate) fn may_make(who: &Who, name: &str) -> bool {
     who.has(Right::Create, name)
 }
@@ -74,7 +75,9 @@ async fn put(asked: Asked, name: String, key: String, body: Incoming) -> Result<
     let absent = match asked.headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {
         None => false,
         Some(b"*") => true,
-        Some(_) => return Err(Refusal::new(Status::Invalid, "If-None-Match of a put is * or nothing")),
+        Some(_) => {
+            return Err(Refusal::new(Status::Invalid, "If-None-Match of a put must be * or be left out"));
+        }
     };
     let mode = if absent { PutMode::IfAbsent } else { PutMode::Replace };
     asked.who.needs(rights_to_put(&key, mode), &name)?;
@@ -91,19 +94,20 @@ async fn put(asked: Asked, name: String, key: String, body: Incoming) -> Result<
         if opened.folder.is_none() && opened.store.features().far.is_none() {
             return Err(Refusal::new(
                 Status::NotFound,
-                format!("there is no container {name:?}, and no right to make one"),
+                format!("there is no container {name:?}, and the client has no right to create one"),
             ));
         }
         let parts: Vec<&[u8]> = parts.iter().map(AsRef::as_ref).collect();
         Ok(opened.store.put(&key, &parts, mode, sync)?)
     });
-    // An answer may be lost, so what was begun is finished whether or not the client is still there.
+    // A put that has begun is finished even if the client disconnects.
     let work = tokio::spawn(async move { state.idempotence.once(once, work).await });
-    work.await.unwrap_or_else(|_| Err(Refusal::new(Status::Io, "whether it was put is not known")))?;
+    work.await
+        .unwrap_or_else(|_| Err(Refusal::new(Status::Io, "it is not known whether the object was put")))?;
     Ok(reply(if absent { 201 } else { 204 }, "text/plain", Sent::whole(Bytes::new())))
 }
 
-/// What is known of an object before it is read.
+/// The properties of an object, found before it is read.
 struct Found {
     store: Arc<dyn Store>,
     folder: Option<std::path::PathBuf>,
@@ -111,10 +115,10 @@ struct Found {
     tag: Option<String>,
 }
 
-/// What a request is answered with.
+/// The kind of answer to a request.
 enum Decided {
     Refused(Refusal),
-    /// The client has this version.
+    /// The client has this version already.
     Same,
     Range(std::ops::Range<u64>),
 }
@@ -123,7 +127,7 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
     asked.who.needs(&[Right::Read], &name)?;
     let is_partial = asked.headers.contains_key(RANGE);
     let of = key.clone();
-    // All of it on this thread: each change of threads costs as much as a short read.
+    // All work is done on this thread, since each change of threads costs as much as a short read.
     let state = Arc::clone(&asked.state);
     let found = state.quick.in_place(|| {
         let Asked { state, headers, .. } = asked;
@@ -166,13 +170,13 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
     Ok(reply)
 }
 
-/// What the conditions and the range of a request mean for the object that was found.
+/// Applies the conditions and the range of a request to the object that was found.
 fn decided(headers: &HeaderMap, found: &Found) -> Decided {
     let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let is_same =
         |list: &str| list == "*" || list.split(',').any(|tag| Some(tag.trim()) == found.tag.as_deref());
     if header(IF_MATCH).is_some_and(|list| !is_same(list)) {
-        return Decided::Refused(Refusal::new(Status::AlreadyExists, "the object is another one now"));
+        return Decided::Refused(Refusal::new(Status::AlreadyExists, "the object was replaced"));
     }
     if found.tag.is_some() && header(IF_NONE_MATCH).is_some_and(is_same) {
         return Decided::Same;
@@ -182,12 +186,12 @@ fn decided(headers: &HeaderMap, found: &Found) -> Decided {
         Wanted::Range(range) => Decided::Range(range),
         Wanted::None => Decided::Refused(Refusal {
             found: Some(found.len),
-            ..Refusal::new(Status::ShortRead, "the range begins behind the end")
+            ..Refusal::new(Status::ShortRead, "the range begins after the end of the object")
         }),
     }
 }
 
-/// A long body, which ends early where the object is replaced meanwhile.
+/// A long body. It breaks off if the object is replaced meanwhile.
 fn streamed(buffers: &Arc<Buffers>, found: &Found, key: String, range: std::ops::Range<u64>) -> Sent {
     let (pieces, body) = Sent::pieces(Some(range.end - range.start));
     let (store, folder, before) = (Arc::clone(&found.store), found.folder.clone(), found.tag.clone());
@@ -199,7 +203,7 @@ fn streamed(buffers: &Arc<Buffers>, found: &Found, key: String, range: std::ops:
             let read = buffers.filled(usize::try_from(len).unwrap_or(0), |place| store.read(&key, at, place));
             at += len;
             let is_last = at == range.end;
-            // Appends change the tag, too: what lies below the length stays as it is.
+            // An append changes the tag too, but not the bytes below the old length. So only the inode is compared.
             let is_same = || {
                 folder
                     .as_deref()
@@ -215,7 +219,7 @@ fn streamed(buffers: &Arc<Buffers>, found: &Found, key: String, range: std::ops:
     body
 }
 
-/// Tells versions of an object in a folder apart.
+/// A tag that distinguishes versions of an object in a folder.
 fn tag(folder: &Path, key: &str) -> Option<String> {
     let found = folder.join(key).metadata().ok()?;
     let time = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
@@ -239,12 +243,12 @@ fn labelled(mut reply: Reply, found: &Found) -> Reply {
 enum Wanted {
     Whole,
     Range(std::ops::Range<u64>),
-    /// No byte of the range is there.
+    /// The object has no byte of the range.
     None,
 }
 
-/// The range that headers ask for, of an object of this length. Several ranges, and what is no range, are the whole object, as RFC 9110
-/// allows.
+/// The range that the headers request from an object of this length. Several ranges, or an invalid range, request the
+/// whole object, as RFC 9110 allows.
 fn wanted(headers: &HeaderMap, len: u64) -> Wanted {
     let Some(text) = headers.get(RANGE).and_then(|value| value.to_str().ok()) else { return Wanted::Whole };
     let Some((first, last)) = text.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {

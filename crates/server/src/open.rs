@@ -1,4 +1,4 @@
-//! Stores of containers, opened once and kept.
+//! Stores of containers, which are opened once and kept open.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,19 +13,20 @@ use crate::Config;
 use crate::place::{Place, check_below, place};
 use crate::reply::Refusal;
 
-/// Stores that are kept open at most; beyond, those that nobody uses are closed.
+/// If more stores are open, those that no request uses are closed.
 const KEPT: usize = 256;
 
 /// A store of a container.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// Its folder, where it lies in one.
+    /// The container's folder, if it lies in one.
     pub(crate) folder: Option<PathBuf>,
-    /// Memory of programs that were run on it: those of another container are never shown what was read of this one.
+    /// Memory of programs that ran on it. It is not shared with other containers, so programs on them never see bytes
+    /// of this one.
     benches: Mutex<Vec<Bench>>,
 }
 
-/// Memory that is kept for further programs of a container: so often, of so many bytes each.
+/// Memory that is kept for further programs of a container: the most benches, and the most bytes of each.
 const BENCHES: (usize, usize) = (4, 8 << 20);
 
 impl Opened {
@@ -33,7 +34,7 @@ impl Opened {
         Opened { store, folder, benches: Mutex::default() }
     }
 
-    /// Does something with memory for a program.
+    /// Calls `work` with memory for a program.
     pub(crate) fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> T) -> T {
         let benches = || self.benches.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = benches().pop();
@@ -53,8 +54,8 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// The store of a container. With `make`, its folder is made where there is none; without, a container that is not there is an
-    /// empty store, to which nothing can be written. It may take a while: for threads that may block.
+    /// The store of a container. With `make`, creates its folder if there is none. Without, the store of a missing
+    /// container is empty, and callers must not write to it. This may block.
     pub(crate) fn of(&self, config: &Config, name: &str, make: bool) -> Result<Arc<Opened>, Refusal> {
         let known = self.lock().get(name).cloned();
         if let Some(opened) = known {
@@ -64,7 +65,8 @@ impl Stores {
             self.lock().remove(name);
         }
         let opened = Arc::new(opened(config, name, make)?);
-        // From now on the store is the container that is there now. One that is not made yet is looked at again.
+        // From here on, the store notices if the container is replaced. A container that does not exist yet is not
+        // kept, so the next request looks again.
         match opened.store.watch(keys::IDENTITY) {
             Ok(_) if opened.folder.is_some() || drystone::is_url(&opened.store.describe()) => {}
             Ok(_) | Err(StoreError::NotFound { .. }) => return Ok(opened),
@@ -78,7 +80,7 @@ impl Stores {
         Ok(opened)
     }
 
-    /// Stores that are open.
+    /// Number of open stores.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }

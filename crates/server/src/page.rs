@@ -1,15 +1,15 @@
-//! The page of `drystone view` for a container on this server: who may see it, and how the program that has it is
-//! asked.
+//! The page of `drystone view` for a container on this server: checks who may see it, and passes its requests to the
+//! face.
 //!
-//! The page and its answers are those of `drystone view`: the face that starts the server hands them over as a
-//! [`Page`](crate::Page). Here stand the right to read the container, turns, and memory.
+//! The face that starts the server provides the page and its answers as a [`Page`](crate::Page). This module checks the
+//! right to read the container, and grants turns and memory.
 //!
 //! Invariants
-//! - a page shows one container, and asks only below its own address; each of its requests needs `storage.read` on that
+//! - a page shows one container, and sends requests only below its own URL; each request needs `storage.read` on that
 //!   container;
-//! - browsers hold the token in a cookie for that address alone, which no script reads and other sites do not send; no
-//!   other route looks at cookies;
-//! - nothing of the page is answered to a request that another site's page makes.
+//! - browsers hold the token in a cookie for that URL only. Scripts cannot read it, and requests from other sites do
+//!   not carry it. No other route reads cookies;
+//! - requests that pages of other sites make are refused.
 
 use std::sync::Arc;
 
@@ -33,26 +33,26 @@ use crate::token::Right;
 const TOKEN: &str = "drystone-token";
 /// The longest form, in bytes.
 const FORM: usize = 8192;
-/// The longest question, in bytes.
+/// The longest query of a question, in bytes.
 const QUESTION: usize = 8192;
-/// Memory of one answer, of what requests may hold at once.
+/// One answer may hold `limits.memory` divided by this.
 const PART: u64 = 4;
 
-/// What below the address of a page is asked for.
+/// What a request below the URL of a page asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The address without its last slash.
+    /// The URL without its last slash.
     Bare,
     /// The page itself.
     Whole,
-    /// The form with a token was sent.
+    /// The form with a token, sent by the browser.
     Form,
     File(String),
     Question(String),
 }
 
 impl Part {
-    /// The name of a container and what is asked for, from a path below `/v1/c/`.
+    /// Parses a path below `/v1/c/` into the name of a container and what is asked for.
     pub(crate) fn parse(method: &Method, rest: &str) -> Option<(String, Part)> {
         if let Some(name) = rest.strip_suffix("/page") {
             return Some((name.to_owned(), Part::Bare));
@@ -71,8 +71,8 @@ impl Part {
     }
 }
 
-/// Whose request it is, where it came with a cookie instead of a header.
-pub(crate) fn who(state: &State, headers: &HeaderMap) -> Who {
+/// The client of a request that has a cookie instead of a header.
+pub(crate) fn client_of(state: &State, headers: &HeaderMap) -> Who {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let found = cookies.flat_map(|value| value.split(';')).find_map(|one| {
         let (name, word) = one.trim().split_once('=')?;
@@ -81,14 +81,17 @@ pub(crate) fn who(state: &State, headers: &HeaderMap) -> Who {
     found.and_then(|word| state.token(word)).map_or(Who::Nobody, Who::Token)
 }
 
-/// A browser without a token is shown the form that asks for one, whatever the container.
+/// The form that asks a browser for a token. It is the same for all containers.
 pub(crate) fn form(refusal: &Refusal) -> Reply {
     let why = if refusal.needs_token { "" } else { "<p>This token does not give the right to read it.</p>" };
     let page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>drystone</title><h1>A container on a server</h1>{why}\
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>drystone</title>\
+         <h1>A container on a server</h1>{why}\
          <form method=\"post\" action=\"./\"><label>Token with <code>storage.read</code> on it: \
-         <input type=\"password\" name=\"token\" autocomplete=\"off\" required autofocus></label> <button>Show</button></form></html>"
+         <input type=\"password\" name=\"token\" autocomplete=\"off\" required autofocus></label> \
+         <button>Show</button></form></html>"
     );
     let mut reply = sealed(reply(refusal.http(), "text/html; charset=utf-8", Sent::whole(page)));
     reply.headers_mut().insert(
@@ -97,12 +100,12 @@ pub(crate) fn form(refusal: &Refusal) -> Reply {
             "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
         ),
     );
-    // Without a referrer a browser would send the form from nowhere.
+    // Without a referrer, a browser would send the form without an origin.
     reply.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     reply
 }
 
-/// The token of the form goes into the cookie, if it gives the right.
+/// Sets the cookie to the token of the form, if the token gives the right to read.
 pub(crate) async fn signed_in(
     state: &Arc<State>,
     name: &str,
@@ -114,7 +117,7 @@ pub(crate) async fn signed_in(
     let body = Limited::new(body, FORM).collect().await.map_err(cut)?.to_bytes();
     let word = body.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"token="));
     let word = word.and_then(|word| std::str::from_utf8(word).ok()).map(str::trim).unwrap_or_default();
-    // Words of tokens need no escapes, and no other word goes into a header.
+    // Tokens contain only these characters. Other text must not get into a header.
     let is_plain =
         !word.is_empty() && word.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.~".contains(&c));
     let known = if is_plain { state.token(word) } else { None };
@@ -130,7 +133,7 @@ pub(crate) async fn signed_in(
     Ok(reply)
 }
 
-/// The address of the page ends with a slash, so that what it names lies below.
+/// Redirects to the URL with a final slash, so that relative URLs of the page lie below it.
 pub(crate) fn moved() -> Reply {
     let mut reply = sealed(reply(308, "text/plain; charset=utf-8", Sent::whole("")));
     reply.headers_mut().insert(LOCATION, HeaderValue::from_static("page/"));
@@ -194,7 +197,7 @@ fn typed(status: u16, kind: &str, body: Vec<u8>) -> Reply {
     reply
 }
 
-/// What browsers may do with it.
+/// Adds the headers that restrict what browsers may do with a reply.
 fn sealed(mut reply: Reply) -> Reply {
     let fixed = [
         (CACHE_CONTROL, "no-store"),
@@ -214,8 +217,8 @@ fn sealed(mut reply: Reply) -> Reply {
     reply
 }
 
-/// Refuses what a page of another site asks for. The address itself may be followed from anywhere: its rights are
-/// checked.
+/// Refuses requests that a page of another site makes. A link to the page itself may be followed from any site, since
+/// the rights are checked.
 fn of_this_site(headers: &HeaderMap, may_be_followed: bool) -> Result<(), Refusal> {
     let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let others = || Refusal::new(Status::Denied, "pages of other sites may not ask");
@@ -233,7 +236,8 @@ fn of_this_site(headers: &HeaderMap, may_be_followed: bool) -> Result<(), Refusa
     }
 }
 
-/// A socket of this user needs no token, so names that were made to point to a tunnel's end are refused.
+/// Requests on a socket of this user need no token. So a host name that another site points to the end of a tunnel is
+/// refused.
 fn of_this_machine(headers: &HeaderMap) -> Result<(), Refusal> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or("localhost");
     let name = match host.rsplit_once(':') {

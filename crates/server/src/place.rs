@@ -1,4 +1,5 @@
-//! Names of containers: from a request to a place, by the tables of the configuration and never by a path in the request.
+//! Finds the place of a container by its name, from the tables of the configuration and never from a path in the
+//! request.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +11,13 @@ use crate::name::is_name;
 /// Where a container lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// One of the configuration: a path or a URL.
+    /// A container of the configuration: its path or URL.
     Container(String),
     /// Below a root.
     Below { root: PathBuf, path: PathBuf },
 }
 
-/// The place of this name; `None` where the configuration has none.
+/// The place of this name; `None` if the configuration has none.
 pub(crate) fn place(config: &Config, name: &str) -> Option<Place> {
     if !is_name(name) {
         return None;
@@ -32,8 +33,8 @@ pub(crate) fn place(config: &Config, name: &str) -> Option<Place> {
     Some(Place::Below { root: root.clone(), path: root.join(rest) })
 }
 
-/// Refuses a path below a root that a link leads out of it, or that lies inside another container. What does not exist yet is judged by
-/// the folders above it.
+/// Refuses a path below a root if a link leads out of the root, or if the path lies inside another container. For a
+/// path that does not exist yet, the folders above it are checked.
 pub(crate) fn check_below(root: &Path, path: &Path) -> Result<(), String> {
     let real_root =
         root.canonicalize().map_err(|error| format!("the root cannot be reached: {}", error.kind()))?;
@@ -48,7 +49,7 @@ pub(crate) fn check_below(root: &Path, path: &Path) -> Result<(), String> {
             return Err("a link leads nowhere".into());
         }
         if !is_container_itself && above.join(keys::IDENTITY).exists() {
-            return Err("it would lie inside of another container".into());
+            return Err("it would lie inside another container".into());
         }
         is_container_itself = false;
         if !above.pop() {
@@ -81,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Paths that other servers were led astray by.
+    /// Paths that have led other servers out of their roots.
     #[test]
     fn no_name_leads_out_of_a_root() {
         let config = config();

@@ -1,16 +1,16 @@
-//! Processes of this machine that are connected. Of each, one connection stays open however long nothing is asked on it.
+//! The connected processes of this machine. One connection of each process stays open, even if it is idle.
 //!
-//! A client closes its connections when it has closed its last container on this server. So a process that is here has one open, and a
-//! server of the node lives as long.
+//! A client closes its connections after it has closed its last container on this server. A connected process therefore
+//! has a container open, and a server of the node runs until no process is connected.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections by the number of their process.
+/// Number of connections of each process, by process id.
 #[derive(Debug, Default)]
 pub(crate) struct Processes(Mutex<HashMap<i32, usize>>);
 
-/// One connection of a process; it counts until this is dropped.
+/// One connection of a process. It counts until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered {
     of: Arc<Processes>,
@@ -30,7 +30,7 @@ impl Processes {
 }
 
 impl Entered {
-    /// Leaves, unless the process has no other connection; whether it has left.
+    /// Stops counting this connection, unless it is the last one of its process. Returns whether it no longer counts.
     pub(crate) fn leave_unless_last(&mut self) -> bool {
         let mut known = self.of.lock();
         if let Some(count) = known.get_mut(&self.process).filter(|count| **count > 1 && !self.has_left) {

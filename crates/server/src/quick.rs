@@ -1,8 +1,9 @@
-//! Short work on the thread that is there.
+//! Does short work on the current thread.
 //!
-//! A request that is answered from the page cache takes less time than to hand it to a thread that may wait, and its answer back.
+//! Answering a request from the page cache takes less time than passing it to a thread that may block, and its answer
+//! back.
 //!
-//! Invariant: one thread at most waits for a disk in the place of others.
+//! Invariant: at most one thread of the runtime waits for a disk.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, TryLockError};
@@ -10,19 +11,21 @@ use std::time::{Duration, Instant};
 
 use crate::reply::Refusal;
 
-/// What takes longer than this has waited for a disk.
+/// Work that takes longer than this has waited for a disk.
 const SLOW: Duration = Duration::from_millis(2);
-/// Nothing is taken for quick so long after something was slow.
+/// For this time after slow work, no work counts as quick.
 const WARY: Duration = Duration::from_secs(1);
 
-/// Whether short work is done on the thread that is there, without having others take over what else that thread had to do.
+/// Decides whether short work runs on the current thread without moving the other tasks of that thread to another one.
 ///
-/// One at a time is, while such work has been quick: at worst one thread of several waits for a disk.
+/// Such work runs so on one thread at a time, and only while it has been quick. At worst, one of several threads waits
+/// for a disk.
 #[derive(Default)]
 pub(crate) struct Quick(Mutex<Option<Instant>>);
 
 impl Quick {
-    /// Does something that ends soon, though it may wait for a disk, on the thread that is there: to hand it to another takes longer.
+    /// Runs short work, which may wait for a disk, on the current thread, since passing it to another thread takes
+    /// longer.
     pub(crate) fn in_place<T>(&self, work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
         let begun = Instant::now();
         let mut quick = match self.0.try_lock() {
@@ -52,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Symptom that this guards against: while one thread waits for a disk, all of them do, and nothing is answered.
+    /// Prevents this symptom: all threads wait for a disk, and no request is answered.
     #[test]
     fn one_thread_at_most_waits_for_a_disk_and_none_soon_after() {
         let runtime =
@@ -63,7 +66,7 @@ mod tests {
         let ran = runtime.spawn(async move {
             let done = of.in_place(|| Ok(of.0.try_lock().is_err()));
             let other = Arc::clone(&of);
-            // The only worker goes on, though this work waits for what that worker does next.
+            // The runtime continues, although this work blocks its only worker and waits for the task that runs next.
             let (tell, told) = std::sync::mpsc::channel();
             let next = tokio::spawn(async move { tell.send(()).is_ok() });
             let held = of.0.lock();

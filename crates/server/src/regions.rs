@@ -1,31 +1,48 @@
-//! Regions of containers: the engine's, one for each container that somebody locks or releases a region of.
+//! The [`Regions`] of the engine, one for each container of which a client locks or releases a region.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use drystone::{Container, ErrorKind, Mode};
-use drystone_region::{Cells, ObjectTransfer, Operation, Progress, RegionError, Regions, Release, Values};
+use drystone_region::{
+    Cells, Function, Functions, ObjectTransfer, Operation, Progress, RegionError, Regions, Release, Values,
+};
 use drystone_wire::{Ask, Level, Region, Status};
 
-use crate::Config;
 use crate::open::Opened;
 use crate::place::{Place, place};
 use crate::reply::Refusal;
+use crate::{Config, InvalidConfig};
 
-/// A lock or a transfer is waited for so long in one request. A longer wait would take turns from those that end it.
+/// The longest wait for a lock or a transfer in one request. A longer wait would take turns from the requests that end
+/// it.
 const BRIEF: Duration = Duration::from_millis(100);
 
-/// Regions, and the store beside which their container was opened.
+/// Regions, and the store that was open when their container was opened.
 type Kept = (Weak<Opened>, Arc<Regions>);
 
-/// The regions of each container, and the store that it was opened beside: where that is another one, so is the container.
-#[derive(Default)]
+/// The regions of each container, with its store. If the store is another one now, the container was replaced and is
+/// opened again.
 pub(crate) struct AllRegions {
+    /// Those of the configuration.
+    functions: Arc<Functions>,
     open: Mutex<HashMap<String, Kept>>,
 }
 
 impl AllRegions {
+    /// Loads the functions of the configuration.
+    pub(crate) fn new(config: &Config) -> Result<AllRegions, InvalidConfig> {
+        let functions = Functions::default();
+        for file in &config.functions {
+            let named =
+                |error: drystone::Error| InvalidConfig(format!("functions.{}: {error}", file.declared.name));
+            functions
+                .insert(Function::load(file.declared.clone(), &file.library, &file.symbol).map_err(named)?);
+        }
+        Ok(AllRegions { functions: Arc::new(functions), open: Mutex::default() })
+    }
+
     pub(crate) fn of(
         &self,
         config: &Config,
@@ -45,25 +62,25 @@ impl AllRegions {
             (_, Some(folder)) => Container::open(folder, Mode::ReadWrite),
             _ => return Err(Refusal::new(Status::NotFound, format!("there is no container {name:?}"))),
         };
-        let regions =
-            Arc::new(Regions::new(container.map_err(|error| refused(&RegionError::Engine(error)))?));
+        let container = container.map_err(|error| refused(&RegionError::Engine(error)))?;
+        let regions = Arc::new(Regions::new(container, Arc::clone(&self.functions)));
         open.insert(name.to_owned(), (Arc::downgrade(opened), Arc::clone(&regions)));
         Ok(regions)
     }
 
-    /// Leases that are alive.
+    /// Number of live leases.
     pub(crate) fn leases(&self) -> usize {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.values().map(|(_, regions)| regions.leases()).sum()
     }
 
-    /// Writes what was received, and closes all.
+    /// Writes all received values, and closes all containers.
     pub(crate) fn close(&self) {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         open.values().for_each(|(_, regions)| regions.drain());
     }
 
-    /// Does an ask about regions: the numbers of its answer. `None`: it is about objects.
+    /// Executes an ask about regions and returns the numbers of its answer; `None` if the ask is about objects.
     pub(crate) fn done(
         &self,
         config: &Config,
@@ -80,6 +97,7 @@ impl AllRegions {
                 | Ask::Release { .. }
                 | Ask::Wait { .. }
                 | Ask::Transfer { .. }
+                | Ask::On { .. }
                 | Ask::Commit
                 | Ask::CommitRegion { .. }
         );
@@ -90,8 +108,8 @@ impl AllRegions {
     }
 }
 
-/// Does an ask about regions of a container: the numbers of its answer. `lease`: the life of locks, at most; `brief`: what is waited for, is
-/// waited for so long.
+/// Executes an ask about regions of a container and returns the numbers of its answer. `lease` is the longest life of a
+/// lock; `brief` is the longest wait.
 pub(crate) fn work(
     regions: &Regions,
     lease: Duration,
@@ -120,16 +138,27 @@ fn worked(
             regions.unlock(*fence);
             Ok(Vec::new())
         }
-        Ask::Release { region, once, fence, stable } => {
+        Ask::Release { region, once, fence, stable, kind } => {
             let fence = (*fence != 0).then_some(*fence);
             let release =
-                Release { cells: cells(region), values: Values::Owned(payload.to_vec()), fence, stable: *stable, once: *once };
+                Release {
+                    cells: cells(region),
+                    values: Values::Owned(payload.to_vec()),
+                    fence,
+                    stable: *stable,
+                    once: *once,
+                    kind: *kind,
+                };
             Ok(vec![regions.release(release)?])
         }
         Ask::Transfer { from, to, rule, step, once } => {
             let rule = if rule.is_empty() { None } else { Some(Operation::parse(rule)?) };
             let (from, to) = (from.clone(), to.clone());
             Ok(vec![regions.transfer(ObjectTransfer { from, to, rule, step: *step, once: *once })?])
+        }
+        Ask::On { from, to, rule } => {
+            regions.compute_on_release(from, &Operation::parse(rule)?, to)?;
+            Ok(Vec::new())
         }
         Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, brief) {
             Some(Progress::Received) => Ok(vec![Level::Received.code()]),
@@ -138,7 +167,8 @@ fn worked(
             Some(Progress::Failed(error)) => Err(error.into()),
             None => Err(drystone::Error::new(
                 ErrorKind::NotFound,
-                "the server does not know this transfer: it was started again since; what was not at level node is lost",
+                "the server does not know this transfer, because the server was restarted; values that had not reached \
+                 level node are lost",
             )
             .into()),
         },

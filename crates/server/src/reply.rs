@@ -1,4 +1,4 @@
-//! Replies: a status, headers, and a body that is at hand or comes in pieces.
+//! Replies: a status, headers, and a body that is complete or is sent in pieces.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 
 use crate::metrics::Metrics;
 
-/// The name of the header that says how a request ended.
+/// The name of the header with the outcome of a request.
 pub(crate) const STATUS: HeaderName = HeaderName::from_static("drystone-status");
 
-/// The rest of a body does not come.
+/// The rest of a body cannot be sent.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
@@ -29,39 +29,39 @@ impl std::fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Pieces of a body, on their way to the connection.
+/// The sender of the pieces of a body.
 pub(crate) type Pieces = mpsc::Sender<Result<Bytes, Broken>>;
 
 /// The body of a reply.
 pub(crate) struct Sent {
     content: Content,
-    /// What is held until the body has been sent: a turn, memory, the entry of a request under way.
+    /// Values that are dropped after the body has been sent: a turn, memory, the entry of a request under way.
     held: Vec<Box<dyn std::any::Any + Send>>,
     metrics: Option<Arc<Metrics>>,
 }
 
 enum Content {
     Whole(Bytes),
-    /// Parts that are all at hand, and their length in all.
+    /// Parts that are all available, and their total length.
     Parts(std::vec::IntoIter<Bytes>, u64),
-    /// Pieces, and their length in all where that is known.
+    /// Pieces, and their total length, if known.
     Pieces(mpsc::Receiver<Result<Bytes, Broken>>, Option<u64>),
 }
 
 impl Sent {
-    /// A body that is at hand.
+    /// A complete body.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Sent {
         Sent { content: Content::Whole(bytes.into()), held: Vec::new(), metrics: None }
     }
 
-    /// A body whose parts are at hand.
+    /// A complete body in several parts.
     pub(crate) fn parts(mut parts: Vec<Bytes>) -> Sent {
         parts.retain(|part| !part.is_empty());
         let len = parts.iter().map(|part| part.len() as u64).sum();
         Sent { content: Content::Parts(parts.into_iter(), len), held: Vec::new(), metrics: None }
     }
 
-    /// A body in pieces, and where they are put.
+    /// A body in pieces, and the sender for its pieces.
     pub(crate) fn pieces(len: Option<u64>) -> (Pieces, Sent) {
         let (sender, receiver) = mpsc::channel(2);
         (sender, Sent { content: Content::Pieces(receiver, len), held: Vec::new(), metrics: None })
@@ -72,7 +72,7 @@ impl Sent {
         self.held.push(Box::new(value));
     }
 
-    /// Counts what is sent.
+    /// Counts the bytes that are sent.
     pub(crate) fn count_in(&mut self, metrics: &Arc<Metrics>) {
         self.metrics = Some(Arc::clone(metrics));
     }
@@ -140,19 +140,20 @@ pub(crate) fn reply(status: u16, kind: &'static str, body: Sent) -> Reply {
     reply
 }
 
-/// A text for a person.
+/// A reply with a text for humans.
 pub(crate) fn text(status: u16, body: impl Into<String>) -> Reply {
     reply(status, "text/plain; charset=utf-8", Sent::whole(body.into()))
 }
 
-/// A request that was not done.
+/// A request that was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: Status,
     pub(crate) message: String,
-    /// No right was shown, rather than a wrong one.
+    /// Whether the client presented no token, rather than one without the right.
     pub(crate) needs_token: bool,
-    /// Length of the object, where a range of it was not there.
+    /// Length of the object, if it does not contain a requested range. In an answer to a sync: the position of the
+    /// missing object.
     pub(crate) found: Option<u64>,
 }
 
@@ -161,9 +162,9 @@ impl Refusal {
         Refusal { status, message: message.into(), needs_token: false, found: None }
     }
 
-    /// Work that ended in a way that it should not.
+    /// The refusal after work that panicked.
     pub(crate) fn unfinished() -> Self {
-        Refusal::new(Status::Io, "the work was not finished; whether it was done is not known")
+        Refusal::new(Status::Io, "the work was interrupted; it is not known whether it was done")
     }
 
     /// Its status in HTTP.
@@ -202,7 +203,7 @@ impl From<drystone_store::StoreError> for Refusal {
             }
             E::Conflict { .. } | E::Replaced { .. } => Status::Conflict,
             E::ReadOnly { .. } => Status::ReadOnly,
-            // The server's own rights are missing, which no token of the client's gives.
+            // The server itself lacks the right, which no token of a client gives.
             E::PermissionDenied { .. } => Status::ReadOnly,
             E::Deadline { .. } => Status::Deadline,
             E::NoSpace { .. } => Status::NoSpace,
@@ -210,7 +211,7 @@ impl From<drystone_store::StoreError> for Refusal {
             E::InvalidKey { .. } => Status::Invalid,
             _ => Status::Io,
         };
-        // The server's own places are not the client's to know.
+        // The message does not reveal paths of the server.
         let message = match &error {
             E::Io { operation, source, .. } => format!("cannot {operation}: {}", source.kind()),
             E::InvalidKey { .. } => error.to_string(),

@@ -1,4 +1,4 @@
-//! What a request asks for: method and path to a route. Pure.
+//! Parses the method and the path of a request into a route. Pure.
 
 use hyper::Method;
 
@@ -16,7 +16,7 @@ pub(crate) enum Route {
     Arena,
     /// `/v1/c/NAME/o/KEY`.
     Object { name: String, key: String, verb: Verb },
-    /// The same, as a step of an upload in pieces.
+    /// The same path with the method PATCH: a step of an upload in pieces.
     Upload { name: String, key: String },
     /// `/v1/c/NAME/o/?prefix=P`.
     List { name: String, prefix: String },
@@ -24,15 +24,15 @@ pub(crate) enum Route {
     Events { name: String, after: u64 },
     /// `/v1/c/NAME/read`, `put` or `do`.
     Batch { name: String },
-    /// `/v1/c/NAME/page/` and what lies below.
+    /// `/v1/c/NAME/page/` and the paths below.
     Page { name: String, part: Part, query: String },
     /// There is no such path.
     Unknown,
-    /// There is, but not for this method.
+    /// The path exists, but does not support the method.
     Method,
 }
 
-/// What is done with an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -112,7 +112,7 @@ impl Route {
         }
     }
 
-    /// The container that it is about.
+    /// The name of the container in the path.
     pub(crate) fn container(&self) -> Option<&str> {
         match self {
             Route::Object { name, .. }
@@ -126,7 +126,7 @@ impl Route {
     }
 }
 
-/// `prefix=P`, where slashes may be encoded.
+/// Parses `prefix=P`, in which slashes may be percent-encoded.
 fn prefix(query: &str) -> Option<String> {
     let text = query.strip_prefix("prefix=")?;
     let text = text.replace("%2F", "/").replace("%2f", "/");

@@ -24,7 +24,7 @@ pub struct Server {
     state: StateOf,
 }
 
-/// The state, which has nothing to show.
+/// The state, whose debug output shows no content.
 struct StateOf(Arc<State>);
 
 impl std::fmt::Debug for StateOf {
@@ -34,14 +34,14 @@ impl std::fmt::Debug for StateOf {
 }
 
 impl Server {
-    /// Listens; the first request may come when this returns.
+    /// Starts to listen. When this returns, the server accepts requests.
     pub fn start(config: Config) -> Result<Server, InvalidConfig> {
         Server::start_with(config, None)
     }
 
-    /// The same, with the page of containers.
+    /// Like [`start`](Self::start), with the page of containers.
     pub fn start_with(config: Config, page: Option<Arc<dyn Page>>) -> Result<Server, InvalidConfig> {
-        // Another provider of cryptography may have been chosen by the program: then it serves as well.
+        // This fails if the program has installed another provider, which works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8))
@@ -74,12 +74,14 @@ impl Server {
         Ok(Server { runtime: Some(runtime), addresses, stop, accepting, state: StateOf(state) })
     }
 
-    /// Where it listens, in the order of the configuration; a port of 0 is the one that the system chose.
+    /// The addresses on which it listens, in the order of the configuration. A configured port of 0 is replaced by the
+    /// port that the system chose.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// Takes no more requests, and ends when those under way are answered, or after this time. Whether all were.
+    /// Accepts no more requests, and ends when those under way are answered, or after `within`. Returns whether all
+    /// were answered.
     pub fn stop(mut self, within: Duration) -> bool {
         let _ = self.stop.send(true);
         let until = Instant::now() + within;
@@ -94,7 +96,7 @@ impl Server {
             }
             self.state.0.arenas.close();
             self.state.0.regions.close();
-            // Replies that are complete leave the sockets' buffers by themselves.
+            // The kernel sends complete replies from the buffers of the sockets.
             runtime.shutdown_timeout(Duration::from_millis(100));
         }
         is_done
@@ -110,10 +112,10 @@ impl Drop for Server {
     }
 }
 
-/// Between two looks whether clients are connected.
+/// The time between two checks whether clients are connected.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Looks for changed tokens and certificates.
+/// Reloads tokens and certificates when their files change.
 async fn watched(state: Arc<State>, mut stopped: watch::Receiver<bool>) {
     while tokio::time::timeout(Duration::from_secs(1), stopped.wait_for(|stopped| *stopped)).await.is_err() {
         let state = Arc::clone(&state);
@@ -121,7 +123,8 @@ async fn watched(state: Arc<State>, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-/// Serves in the foreground until SIGTERM or Ctrl-C, and finishes then what it has begun. `ready` is told the addresses.
+/// Serves in the foreground until SIGTERM or Ctrl-C, and then finishes the requests under way. Calls `ready` with the
+/// addresses.
 pub fn serve_until_signal(
     config: Config,
     page: Option<Arc<dyn Page>>,
@@ -130,7 +133,7 @@ pub fn serve_until_signal(
     serve_while(config, page, None, ready)
 }
 
-/// The same, or until no client has been connected for `idle`.
+/// Like [`serve_until_signal`]. Also ends when no client has been connected for `idle`.
 pub(crate) fn serve_while(
     config: Config,
     page: Option<Arc<dyn Page>>,

@@ -1,4 +1,4 @@
-//! What all requests of a server share: configuration, rights, stores, limits, counters.
+//! The state that all requests of a server share: configuration, rights, stores, limits, counters.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) processes: Arc<Processes>,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
-    /// When the files of tokens and certificates changed last.
+    /// The last changes of the files of tokens and certificates.
     seen: Mutex<Vec<Option<SystemTime>>>,
 }
 
@@ -50,7 +50,7 @@ impl State {
             admission: Admission::new(&config.limits),
             metrics: Arc::default(),
             idempotence: Idempotence::default(),
-            regions: AllRegions::default(),
+            regions: AllRegions::new(&config)?,
             arenas: Arc::default(),
             page,
             buffers: Arc::default(),
@@ -65,7 +65,7 @@ impl State {
         Ok(state)
     }
 
-    /// The live token of this word. One that is unknown is looked for in the file again, where that has changed.
+    /// The token with this text, if it has not expired. If it is unknown, the file is read again if it has changed.
     pub(crate) fn token(&self, word: &str) -> Option<Known> {
         let live = |tokens: &Tokens| {
             tokens.find(word).filter(|known| !known.has_expired(SystemTime::now())).cloned()
@@ -74,18 +74,19 @@ impl State {
         if let Some(known) = live(&tokens) {
             return Some(known);
         }
-        // Whether it was read again here or just before by another request, it is looked for once more.
+        // This request or another one may have read the file again, so the token is looked up once more.
         self.reload();
         let tokens = Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner));
         live(&tokens)
     }
 
-    /// What encrypts connections now.
+    /// The current TLS acceptor; `None` without TLS.
     pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
         self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads tokens and certificates again, where their files have changed; whether they had. Files that are wrong change nothing.
+    /// Reads tokens and certificates again if their files have changed. Returns whether new ones are in use. Invalid
+    /// files change nothing.
     pub(crate) fn reload(&self) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.changed_at();
@@ -121,12 +122,12 @@ impl State {
         self.config.tokens.iter().chain(tls.flatten()).map(|path| time(path)).collect()
     }
 
-    /// Whether a client is connected. Those of this machine are while they have a container open.
+    /// Whether a client is connected. A client on this machine is connected while it has a container open.
     pub(crate) fn is_used(&self) -> bool {
         self.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0 || self.arenas.count() > 0
     }
 
-    /// Time that a request may wait for its turn.
+    /// The longest time for which a request waits for its turn.
     pub(crate) fn patience(&self) -> Duration {
         Duration::from_secs(10)
     }

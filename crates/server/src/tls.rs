@@ -1,4 +1,4 @@
-//! Certificates: from files to what encrypts connections.
+//! Reads certificates, and makes the TLS acceptor from them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::InvalidConfig;
 use crate::config::TlsFiles;
 
-/// What encrypts connections with these files.
+/// Makes the TLS acceptor from these files.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, InvalidConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&files.certificate)?;

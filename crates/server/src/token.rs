@@ -1,4 +1,4 @@
-//! Tokens: words that give rights on paths until a time. A file holds their hashes, never the words.
+//! Tokens, which give rights on paths, and may expire. The file holds only their hashes, never the tokens themselves.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -18,9 +18,9 @@ use crate::name::is_name;
 pub enum Right {
     /// To read.
     Read,
-    /// To make containers, and to add objects.
+    /// To create containers, and to add objects.
     Create,
-    /// To add, replace and remove objects of containers that are there.
+    /// To add, replace and remove objects of existing containers.
     Modify,
 }
 
@@ -46,12 +46,12 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Reads `RIGHT:/PATH`.
+    /// Parses `RIGHT:/PATH`.
     pub fn parse(text: &str) -> Result<Scope, InvalidConfig> {
         let wrong = || {
             InvalidConfig(format!(
-                "{text:?} is no scope; write for example storage.read:/run42; rights are storage.read, storage.create and \
-                 storage.modify, the path is a container's name, the beginning of one, or /"
+                "{text:?} is not a scope; write for example storage.read:/run42; rights are storage.read, \
+                 storage.create and storage.modify, the path is a container's name, the beginning of one, or /"
             ))
         };
         let (right, path) = text.split_once(':').ok_or_else(wrong)?;
@@ -77,7 +77,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What the file knows of a token.
+/// The entry of a token in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) id: String,
@@ -110,9 +110,9 @@ impl Tokens {
         Self::parse(&text).map_err(|error| InvalidConfig(format!("{}: {error}", path.display())))
     }
 
-    /// Reads a text.
+    /// Parses the text of a file.
     pub fn parse(text: &str) -> Result<Tokens, InvalidConfig> {
-        let wrong = |what: &str| InvalidConfig(format!("this is no file of tokens: {what}"));
+        let wrong = |what: &str| InvalidConfig(format!("this is not a file of tokens: {what}"));
         let document = DeTable::parse(text).map_err(|error| wrong(error.message()))?;
         let mut tokens = HashMap::new();
         for (key, value) in document.get_ref() {
@@ -134,12 +134,12 @@ impl Tokens {
         Ok(Tokens(tokens))
     }
 
-    /// The token of this word. Hashes are compared, so time tells nothing of words.
+    /// The entry of this token. Hashes are compared, so the time of the comparison reveals nothing about tokens.
     pub(crate) fn find(&self, word: &str) -> Option<&Known> {
         self.0.get(&hash_of(word))
     }
 
-    /// Their ids, scopes, and ends in seconds since 1970, sorted by id.
+    /// The id, the scopes and the expiry of each token, sorted by id. The expiry is in seconds since 1970.
     pub fn list(&self) -> Vec<(String, Vec<Scope>, Option<u64>)> {
         let mut all: Vec<_> =
             self.0.values().map(|known| (known.id.clone(), known.scopes.clone(), known.expires)).collect();
@@ -157,7 +157,7 @@ fn entry(table: &DeTable<'_>) -> Option<([u8; 32], Known)> {
         _ => None,
     };
     let hash = text(get("hash"))?;
-    let hash = unhex(hash.strip_prefix("sha256:")?)?;
+    let hash = parse_hex(hash.strip_prefix("sha256:")?)?;
     let DeValue::Array(scopes) = get("scopes")? else { return None };
     let scopes =
         scopes.iter().map(|scope| Scope::parse(&text(Some(scope.get_ref()))?).ok()).collect::<Option<_>>()?;
@@ -182,7 +182,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let mut out = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -193,20 +193,20 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
     Some(out)
 }
 
-/// A token that was made.
+/// A new token.
 pub struct Issued {
-    /// By which it is listed and revoked.
+    /// The id, which lists show and `revoke` takes.
     pub id: String,
     /// The token itself, shown once.
     pub word: String,
 }
 
-/// Makes a token and adds it to the file, which is made if there is none.
+/// Makes a token and adds it to the file. Creates the file if there is none.
 pub fn issue(path: &Path, scopes: &[Scope], expires: Option<Duration>) -> Result<Issued, InvalidConfig> {
     if scopes.is_empty() {
         return Err(InvalidConfig("a token needs a scope, such as storage.read:/run42".into()));
     }
-    // A file that cannot be read is not made worse.
+    // A file that cannot be read is left as it is.
     if path.exists() {
         Tokens::read(path)?;
     }
@@ -224,7 +224,7 @@ pub fn issue(path: &Path, scopes: &[Scope], expires: Option<Duration>) -> Result
     text.push_str("]\n");
     if let Some(life) = expires {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Rounded up, so that a token lives for as long as was asked for.
+        // Rounded up, so that the token is valid for at least the requested time.
         let end = now.saturating_add(life).as_secs().saturating_add(u64::from(now.subsec_nanos() > 0));
         let _ = writeln!(text, "expires = {end}");
     }
@@ -235,12 +235,12 @@ pub fn issue(path: &Path, scopes: &[Scope], expires: Option<Duration>) -> Result
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).map_err(cannot)?;
-    // One write: what another call appends at the same time stands before or behind it.
+    // One write, so that entries that are appended at the same time do not mix.
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(cannot)?;
     Ok(Issued { id, word })
 }
 
-/// Removes the token of this id from the file; whether there was one.
+/// Removes the token with this id from the file. Returns whether there was one.
 pub fn revoke(path: &Path, id: &str) -> Result<bool, InvalidConfig> {
     Tokens::read(path)?;
     let cannot = |error: std::io::Error| InvalidConfig(format!("cannot write {}: {error}", path.display()));

@@ -1,11 +1,12 @@
-//! Objects that arrive in pieces, each a request of its own.
+//! Objects that arrive in pieces, each in a request of its own.
 //!
-//! A piece is written as it arrives: what is held of it in memory is one part of a body. docs/format/wire.md has the headers.
+//! A piece is written while it arrives, so only one part of a body is in memory. docs/format/wire.md specifies the
+//! headers.
 //!
 //! Invariants
-//! - nothing of an object is seen before its upload is ended, and then all of it;
-//! - a piece that comes again changes nothing, and one that does not follow what is there is refused;
-//! - an upload survives the server: it is a file beside the object, which the first piece makes.
+//! - an object is invisible until its upload ends, and is then complete;
+//! - a repeated piece changes nothing, and a piece that does not follow the bytes already there is refused;
+//! - an upload survives a restart of the server: it is a file beside the object, created by the first piece.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +20,7 @@ use crate::asked::{Asked, STALL, blocking};
 use crate::objects::rights_to_put;
 use crate::reply::{Refusal, Reply, Sent, reply};
 
-/// What is held of a body at most.
+/// The most bytes of a body that count as held in memory.
 const HELD: u64 = 1 << 20;
 
 pub(crate) async fn answer(
@@ -30,8 +31,10 @@ pub(crate) async fn answer(
 ) -> Result<Reply, Refusal> {
     asked.who.needs(rights_to_put(&key, PutMode::IfAbsent), &name)?;
     let said = |name: &str| asked.headers.get(name).map(|value| value.to_str());
-    let text = |name: &str| said(name).transpose().map_err(|_| invalid("a header of an upload is no text"));
-    let id = text(UPLOAD)?.ok_or_else(|| invalid("a PATCH is a step of an upload, and names it"))?.to_owned();
+    let text =
+        |name: &str| said(name).transpose().map_err(|_| invalid("a header of an upload is not a text"));
+    let id =
+        text(UPLOAD)?.ok_or_else(|| invalid("a PATCH is a step of an upload and must name it"))?.to_owned();
     let step = UploadStep::parse(&id, text(OFFSET)?, text(LENGTH)?);
     let step = step.map_err(|bad| invalid(format!("the request is {bad}")))?;
     let staging = {
@@ -52,7 +55,7 @@ pub(crate) async fn answer(
             let once = format!("{} {name} {key} {id}", asked.who.label());
             let work = blocking(move || Ok(staging.end(length)?));
             let state = std::sync::Arc::clone(&asked.state);
-            // An answer may be lost, so what was begun is finished whether or not the client is still there.
+            // An upload that is being ended is finished even if the client disconnects.
             let work = tokio::spawn(async move { state.idempotence.once(Some(once), work).await });
             work.await.unwrap_or_else(|_| Err(Refusal::unfinished()))?;
         }
@@ -61,19 +64,19 @@ pub(crate) async fn answer(
     Ok(reply(204, "text/plain", Sent::whole(Bytes::new())))
 }
 
-/// Writes the bytes of a body as they come.
+/// Writes the bytes of a body while they arrive.
 async fn piece(asked: &Asked, staging: Staging, offset: u64, mut body: Incoming) -> Result<(), Refusal> {
     let Some(len) = body.size_hint().exact() else {
         return Err(invalid("the request must say how long its body is (Content-Length)"));
     };
-    let end = offset.checked_add(len).ok_or_else(|| invalid("an object cannot be as long"))?;
+    let end = offset
+        .checked_add(len)
+        .ok_or_else(|| invalid("the offset and the length of the piece are too large"))?;
     let _room = asked.state.admission.room(len.min(HELD), asked.patience()?).await?;
     let quick = &asked.state.quick;
     let mut staged = quick.in_place(|| match staging.open(offset == 0) {
-        // The folder is made by the first object that is put into it as a whole.
-        Err(StoreError::NotFound { .. }) if offset == 0 => Err(elsewhere()),
         Err(StoreError::NotFound { .. }) => {
-            Err(Refusal::new(Status::NotFound, "nothing is here of an upload of this name: begin again"))
+            Err(Refusal::new(Status::NotFound, "the server has no pieces of this upload: begin again"))
         }
         opened => Ok(opened?),
     })?;
@@ -90,7 +93,7 @@ async fn piece(asked: &Asked, staging: Staging, offset: u64, mut body: Incoming)
         quick.in_place(|| Ok(staged.add(at, &data)?))?;
         at = at.saturating_add(data.len() as u64);
     }
-    if at == end { Ok(()) } else { Err(invalid("the body has another length than it said")) }
+    if at == end { Ok(()) } else { Err(invalid("the body does not have the announced length")) }
 }
 
 fn invalid(why: impl Into<String>) -> Refusal {
@@ -98,5 +101,5 @@ fn invalid(why: impl Into<String>) -> Refusal {
 }
 
 fn elsewhere() -> Refusal {
-    Refusal::new(Status::Unsupported, "objects of this container do not arrive in pieces yet: put them whole")
+    Refusal::new(Status::Unsupported, "this container does not support uploads in pieces: put whole objects")
 }

@@ -1,4 +1,4 @@
-//! Prefetched ranges that are under way, or in memory because no folder holds them.
+//! Prefetched ranges: those under way, and those in memory because no folder holds them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use drystone_plan::tier::cover::Units;
 use drystone_store::{FRESH, Pending};
 
-/// A claimed range is requested at once. A thread that waits longer than this is in a forked child, which lacks the
-/// thread that would send the request.
+/// A range is requested right after it is claimed. A thread that waits longer than this for the request is in a forked
+/// child, which lacks the thread that would send it.
 const CLAIMED: Duration = Duration::from_secs(1);
 
-/// A range that was requested before it is wanted.
+/// A prefetched range.
 #[derive(Debug)]
 pub(crate) struct Flight {
     /// The era in which it was requested.
@@ -52,8 +52,8 @@ impl Flight {
         self.range.end - self.range.start
     }
 
-    /// Its bytes, once they have arrived; all waiting threads share one reply. `None` if it failed; the read then
-    /// reports the error.
+    /// Waits for the bytes and returns them. All waiting threads share one reply. `None` if the request failed; the
+    /// read then repeats it and reports the error.
     pub(crate) fn bytes(&self) -> Option<Arc<Vec<u8>>> {
         let content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         let claimed = |content: &mut Content| matches!(content, Content::Claimed);
@@ -77,7 +77,7 @@ impl Flight {
         bytes.min(self.len().saturating_sub(before))
     }
 
-    /// Bytes that have not been read yet.
+    /// Number of bytes that have not been read yet.
     pub(crate) fn unread(&self) -> u64 {
         self.len().saturating_sub(self.read.load(Ordering::Relaxed))
     }
@@ -96,7 +96,7 @@ impl Flights {
         self.0.retain(|other| !Arc::ptr_eq(other, flight));
     }
 
-    /// Drops the flights of an object, which must not be read any more.
+    /// Drops the flights of an object that has changed.
     pub(crate) fn forget(&mut self, key: &str) {
         self.0.retain(|flight| flight.key != key);
     }
@@ -118,8 +118,9 @@ impl Flights {
         self.0.iter().find(|flight| flight.key == key && flight.range == *range).cloned()
     }
 
-    /// Frees space for `len` bytes within `room`: drops ranges that were read, oldest first, then those that were not
-    /// read for long. Returns `false` if the remaining ones are still to be read.
+    /// Drops ranges until `len` more bytes fit into `room`: first those of which bytes were read, oldest first, then
+    /// those that were requested longer than [`FRESH`] ago. Returns `false` if the remaining ranges leave too little
+    /// space.
     pub(crate) fn make_room(&mut self, len: u64, room: u64) -> bool {
         let held = |all: &VecDeque<Arc<Flight>>| all.iter().map(|flight| flight.len()).sum::<u64>();
         let mut over = (held(&self.0) + len).saturating_sub(room);

@@ -1,10 +1,11 @@
-//! The cache folder: files of units and pins, and how they are named, loaded, kept and evicted.
+//! The cache folder: files of units and pins, and how they are named, loaded, added and evicted.
 //!
 //! `UUID/KEY/START-END` is a unit, `UUID/KEY/START-END.pin` an empty file that pins these bytes. KEY is the object's
 //! key with `.` for each slash; the head of a unit has the original key.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +17,17 @@ use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::reserve;
 use drystone_store::{Health, LocalStore, PutMode, Result, Store, StoreError, StoreExt};
 
-/// Without a given budget, a cache uses one in this many of the free bytes of its device.
+use crate::open_units::{Loaded, OpenUnit, OpenUnits};
+
+/// The default budget is the number of free bytes of the device, divided by this.
 const FREE_PART: u64 = 10;
-/// After this process has added one in this many bytes of the budget, it checks what other processes added.
+/// After this process has added the budget divided by this, it measures again what all processes have added.
 const LOOK_AFTER: u64 = 16;
 /// When the budget is used up, units are evicted down to this percentage of it.
 const DOWN_TO: u64 = 90;
-/// A unit that is loaded again after this time is marked as used.
+/// A unit that is loaded repeatedly is marked as used once in this time.
 const TOUCH: Duration = Duration::from_secs(60);
-/// Names of objects that are longer than this are cut and get a checksum.
+/// Longer names of objects are cut to this length and get a checksum.
 const NAME: usize = 180;
 
 /// A cache folder and its budget.
@@ -36,7 +39,17 @@ pub struct Folder {
     reserve: u64,
     pub(crate) health: Health,
     usage: Mutex<Usage>,
+    open: OpenUnits,
     evicted: AtomicU64,
+    lost: Mutex<Lost>,
+}
+
+/// What is known about a folder that was removed and cannot be made again.
+#[derive(Debug, Default)]
+struct Lost {
+    is_lost: bool,
+    /// A warning that was not taken yet.
+    warning: Option<String>,
 }
 
 /// Bytes in the folder when it was last checked, and bytes that this process has added since.
@@ -51,11 +64,11 @@ struct Usage {
 pub struct CacheState {
     /// Its path.
     pub place: String,
-    /// Bytes of all containers that it holds, as far as this process knows.
+    /// Bytes that it holds of all containers, as far as this process knows.
     pub bytes: u64,
     /// Bytes that it may hold.
     pub budget: u64,
-    /// Why it is not used now; `None` if it is used.
+    /// Why it is not in use; `None` if it is.
     pub aside: Option<String>,
 }
 
@@ -88,6 +101,13 @@ fn parse(name: &str) -> Option<(Range<u64>, bool)> {
     }
 }
 
+/// Decodes the head of a unit, and checks that it belongs to the wanted unit.
+fn checked(bytes: &[u8], of: (&[u8; 16], &str), unit: &Range<u64>) -> std::result::Result<UnitHead, Missed> {
+    let head = UnitHead::decode(bytes).map_err(|_| Missed::Damaged)?;
+    let same = (&head.uuid, head.key.as_str()) == of && (head.offset..head.offset + head.length) == *unit;
+    if same { Ok(head) } else { Err(Missed::Damaged) }
+}
+
 impl Folder {
     /// Opens a folder; creates it if it does not exist. Without `budget`, the limit is a tenth of the free space of the
     /// device.
@@ -97,7 +117,7 @@ impl Folder {
         Ok(Self::over(store, &root, budget))
     }
 
-    /// The same, through a store whose objects are the files below `root`.
+    /// Like [`open`](Self::open), through a store whose objects are the files below `root`.
     pub fn over(store: Arc<dyn Store>, root: &Path, budget: Option<u64>) -> Self {
         let device = rustix::fs::statvfs(root).ok();
         let size = device.as_ref().map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
@@ -109,8 +129,44 @@ impl Folder {
             reserve: reserve(size),
             health: Health::default(),
             usage: Mutex::default(),
+            open: OpenUnits::default(),
             evicted: AtomicU64::new(0),
+            lost: Mutex::default(),
         }
+    }
+
+    /// Makes the folder again if it was removed; returns whether it did. Its parent must exist: without that, a device
+    /// may be missing on which the folder was.
+    fn restore(&self) -> bool {
+        if self.root.symlink_metadata().is_ok() {
+            return false;
+        }
+        let made = std::fs::create_dir(&self.root);
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match made {
+            Ok(()) => {
+                *lost = Lost::default();
+                *self.lock_usage() = Usage::default();
+                true
+            }
+            // Another thread or process was faster.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => true,
+            Err(error) => {
+                if !std::mem::replace(&mut lost.is_lost, true) {
+                    lost.warning = Some(format!(
+                        "the cache {} was removed and cannot be made again: {error}; values come from the store \
+                         without a cache",
+                        self.root.display()
+                    ));
+                }
+                false
+            }
+        }
+    }
+
+    /// The warning that the folder was removed and cannot be made again; once.
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).warning.take()
     }
 
     /// Bytes that it may hold.
@@ -137,13 +193,12 @@ impl Folder {
 
     /// The folder of an object.
     pub(crate) fn dir(uuid: &[u8; 16], key: &str) -> String {
-        let container: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut name = key.replace('/', ".");
         if name.len() > NAME {
             name =
                 format!("{}-{:08x}", name.get(..NAME).unwrap_or(""), drystone_format::crc32c(key.as_bytes()));
         }
-        format!("{container}/{name}")
+        format!("{:032x}/{name}", u128::from_be_bytes(*uuid))
     }
 
     /// The units and pins of an object that exist now; `None` if the folder fails.
@@ -161,11 +216,15 @@ impl Folder {
     }
 
     /// Executes an operation in the folder. If it fails, the folder is not used for a while.
-    fn doing<T>(&self, act: impl FnOnce(&dyn Store) -> Result<T>) -> Option<T> {
+    fn doing<T>(&self, act: impl Fn(&dyn Store) -> Result<T>) -> Option<T> {
         if self.health.aside().is_some() {
             return None;
         }
-        match act(self.store.as_ref()) {
+        let done = match act(self.store.as_ref()) {
+            Err(_) if self.restore() => act(self.store.as_ref()),
+            done => done,
+        };
+        match done {
             Ok(done) => {
                 self.health.worked();
                 Some(done)
@@ -193,15 +252,14 @@ impl Folder {
         let len = head_len(of.1.len(), unit.end - unit.start);
         let bytes =
             self.store.read_vec(&format!("{dir}/{}", name_of(unit)), 0, len).map_err(|e| self.missed(&e))?;
-        let head = UnitHead::decode(&bytes).map_err(|_| Missed::Damaged)?;
-        let same = (&head.uuid, head.key.as_str()) == of && (head.offset..head.offset + head.length) == *unit;
-        if same { Ok(head) } else { Err(Missed::Damaged) }
+        checked(&bytes, of, unit)
     }
 
     fn missed(&self, error: &StoreError) -> Missed {
         match error {
             StoreError::NotFound { .. } => Missed::Gone,
             StoreError::ShortRead { .. } => Missed::Damaged,
+            _ if self.restore() => Missed::Gone,
             other => {
                 self.failed(other);
                 Missed::Failed
@@ -209,8 +267,55 @@ impl Folder {
         }
     }
 
-    /// Fills `out` with the object's bytes from `from` on, which `unit` holds. Returns the unit's head, to be passed
-    /// next time.
+    /// Opens a unit's file, and verifies its head. `None` if it cannot be opened by its path: then [`load`](Self::load)
+    /// reads it through the folder's store, whose error says why.
+    pub(crate) fn open_unit(
+        &self,
+        (uuid, key): (&[u8; 16], &str),
+        unit: &Range<u64>,
+    ) -> std::result::Result<Option<Arc<OpenUnit>>, Missed> {
+        let path = self.root.join(Self::dir(uuid, key)).join(name_of(unit));
+        let Ok(file) = std::fs::File::open(path) else { return Ok(None) };
+        let mut bytes = vec![0; head_len(key.len(), unit.end - unit.start)];
+        match file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Err(Missed::Damaged),
+            Err(error) => return Err(self.failed_with(&error)),
+        }
+        let head = checked(&bytes, (uuid, key), unit)?;
+        let opened = Arc::new(OpenUnit::new(file, head, bytes.len() as u64));
+        self.open.keep(&opened);
+        Ok(Some(opened))
+    }
+
+    /// Fills `out` from an open unit, with the object's bytes from offset `from` on.
+    pub(crate) fn load_open(
+        &self,
+        open: &Arc<OpenUnit>,
+        unit: &Range<u64>,
+        from: u64,
+        out: &mut [u8],
+    ) -> std::result::Result<(), Missed> {
+        let missed = match open.load(from - unit.start, out) {
+            Loaded::Sound => {
+                self.open.used(open);
+                return Ok(());
+            }
+            Loaded::Gone => Missed::Gone,
+            Loaded::Damaged => Missed::Damaged,
+            Loaded::Failed(error) => self.failed_with(&error),
+        };
+        self.open.close(open);
+        Err(missed)
+    }
+
+    fn failed_with(&self, error: &std::io::Error) -> Missed {
+        self.health.failed(format!("{}: {error}", self.root.display()));
+        Missed::Failed
+    }
+
+    /// Fills `out` from a unit through the folder's store, with the object's bytes from offset `from` on. Returns the
+    /// unit's head, which the caller passes to the next call.
     pub(crate) fn load(
         &self,
         (uuid, key): (&[u8; 16], &str),
@@ -263,8 +368,8 @@ impl Folder {
         let _ = rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty());
     }
 
-    /// How long after its last mark a loaded unit is marked again.
-    pub(crate) const fn touch_after() -> Duration {
+    /// The time after which a loaded unit is marked as used again.
+    pub(crate) const fn touch_interval() -> Duration {
         TOUCH
     }
 
@@ -277,7 +382,7 @@ impl Folder {
         }
         let head = UnitHead::of(*uuid, key, offset, bytes).encode();
         let name = format!("{}/{}", Self::dir(uuid, key), name_of(&(offset..offset + len)));
-        match self.store.put(&name, &[&head, bytes], PutMode::IfAbsent, false) {
+        match self.put(&name, &[&head, bytes]) {
             Ok(()) => {
                 self.health.worked();
                 self.lock_usage().added += len + head.len() as u64;
@@ -291,6 +396,14 @@ impl Folder {
                 }
                 false
             }
+        }
+    }
+
+    /// Puts a file, in a folder that is made again if it was removed.
+    fn put(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
+        match self.store.put(name, parts, PutMode::IfAbsent, false) {
+            Err(_) if self.restore() => self.store.put(name, parts, PutMode::IfAbsent, false),
+            done => done,
         }
     }
 
@@ -316,6 +429,7 @@ impl Folder {
         if known.is_some_and(|known| known + len <= self.budget) && !outdated {
             return true;
         }
+        self.open.close_nameless();
         let files = self.scan();
         let held: u64 = files.iter().map(|file| file.bytes).sum();
         (usage.seen, usage.added) = (Some(held), 0);
@@ -323,13 +437,13 @@ impl Folder {
             return true;
         }
         let need = (held + len).saturating_sub(self.budget * DOWN_TO / 100);
-        let freed = self.give_up(&files, need);
+        let freed = self.evict_units(&files, need);
         usage.seen = Some(held - freed);
         held - freed + len <= self.budget
     }
 
     /// Evicts unpinned units, the least recently used first; returns how many bytes became free.
-    fn give_up(&self, files: &[File], need: u64) -> u64 {
+    fn evict_units(&self, files: &[File], need: u64) -> u64 {
         let mut pins: HashMap<&str, Vec<Range<u64>>> = HashMap::new();
         for file in files.iter().filter(|file| file.pin) {
             pins.entry(&file.dir).or_default().push(file.range.clone());
@@ -380,11 +494,14 @@ impl Folder {
         found
     }
 
-    /// Pins these bytes of an object, so that their units are not evicted. Errors are those of creating a file.
+    /// Pins these bytes of an object, so that their units are not evicted. Fails if the file of the pin cannot be
+    /// created.
     pub(crate) fn pin(&self, uuid: &[u8; 16], key: &str, range: &Range<u64>) -> Result<()> {
         let name = format!("{}/{}.pin", Self::dir(uuid, key), name_of(range));
-        match self.store.put(&name, &[], PutMode::IfAbsent, false) {
+        match self.put(&name, &[]) {
             Err(StoreError::AlreadyExists { .. }) => Ok(()),
+            // The folder was removed meanwhile.
+            Err(StoreError::NotFound { .. }) => self.put(&name, &[]),
             other => other,
         }
     }
@@ -392,7 +509,12 @@ impl Folder {
     /// Unpins these bytes; other bytes stay pinned.
     pub(crate) fn unpin(&self, uuid: &[u8; 16], key: &str, range: &Range<u64>) -> Result<()> {
         let dir = Self::dir(uuid, key);
-        for entry in self.store.list(&format!("{dir}/"))? {
+        let listed = match self.store.list(&format!("{dir}/")) {
+            // The folder was removed, and the pins with it.
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            other => other?,
+        };
+        for entry in listed {
             let Some((pin, true)) = entry.key.rsplit('/').next().and_then(parse) else { continue };
             if pin.start >= range.end || range.start >= pin.end {
                 continue;
@@ -413,6 +535,6 @@ struct File {
     range: Range<u64>,
     pin: bool,
     bytes: u64,
-    /// Nanoseconds since 1970.
+    /// Time of its last use, in nanoseconds since 1970.
     used: u64,
 }

@@ -1,22 +1,24 @@
-//! What this process knows about the units of each object: where they are, their heads, and which of their bytes were
+//! The units of each object that this process knows: their ranges, their heads, and how many of their bytes were
 //! prefetched and not read yet.
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use drystone_format::cache_unit::UnitHead;
 use drystone_plan::tier::cover::{Covered, Units};
 
 use crate::folder::Folder;
+use crate::open_units::OpenUnit;
 
-/// The folder is checked again for units of other processes after this time, or after a multiple of the time that a
-/// check takes.
+/// The folder is listed again for units of other processes after this time, or after [`COST`] times the time that a
+/// listing took, if that is longer.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const COST: u32 = 20;
-/// Number of objects whose index is kept, and number of heads of each.
+/// The most objects in the index.
 const OBJECTS: usize = 4096;
+/// The most heads that are kept of one object.
 const HEADS: usize = 1 << 14;
 
 /// The units of the objects of a container.
@@ -32,18 +34,20 @@ struct Object {
     next_look: Option<Instant>,
 }
 
-/// What is known about a unit that begins at some offset.
+/// What this process knows about a unit.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     end: u64,
     pub(crate) head: Option<Arc<UnitHead>>,
-    /// Bytes of it that were prefetched and not read yet.
+    pub(crate) open: Weak<OpenUnit>,
+    /// Number of its bytes that were prefetched and not read yet.
     pub(crate) unread: u64,
     pub(crate) touched: Option<Instant>,
 }
 
 impl Index {
-    /// The parts of a range, each with the unit that holds it. Checks the folder if something is missing.
+    /// Divides a range into parts, each with the unit that holds it, if any. Lists the folder again if a part has no
+    /// unit.
     pub(crate) fn cover(
         &mut self,
         folder: &Folder,

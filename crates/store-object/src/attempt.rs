@@ -320,8 +320,8 @@ impl<'a> Attempts<'a> {
             );
         }
         if failure.bar == Bar::Tls {
-            return "check that the endpoint speaks TLS under this name, and that its certificate is signed by an authority that \
-                    this system trusts (SSL_CERT_FILE names a file of further ones)"
+            return "check that the endpoint speaks TLS under this name, and that its certificate is signed by an \
+                    authority that this system trusts (SSL_CERT_FILE names a file of further ones)"
                 .into();
         }
         match (answer.status, answer.code.as_str()) {
@@ -341,8 +341,8 @@ impl<'a> Attempts<'a> {
                     .into()
             }
             (401 | 403, _) => format!(
-                "the credentials do not allow it, or there are none; S3 also answers so for objects that are absent where the \
-                 bucket may not be listed; {anonymous}"
+                "the credentials do not allow it, or there are none; S3 also answers so for objects that are absent \
+                 where the bucket may not be listed; {anonymous}"
             ),
             (300..=400, _) if !answer.region.is_empty() => format!(
                 "bucket {:?} is in the region {:?}, and aws_region is {:?}: set the storage option aws_region",

@@ -57,7 +57,8 @@ pub(crate) fn profile(
         return match chosen {
             None => Ok(Profile::default()),
             Some(name) => Err(InvalidAddress::new(format!(
-                "the AWS profile {name:?} is in neither ~/.aws/config nor ~/.aws/credentials; check the name, or unset AWS_PROFILE"
+                "the AWS profile {name:?} is in neither ~/.aws/config nor ~/.aws/credentials; check the name, or \
+                 unset AWS_PROFILE"
             ))),
         };
     }

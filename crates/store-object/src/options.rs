@@ -299,7 +299,8 @@ impl Resolved {
             };
             if !is_loopback && !self.is_true("allow_http") {
                 return Err(InvalidAddress::new(format!(
-                    "the endpoint {endpoint} is not encrypted; if that is meant, add the storage option allow_http: \"true\""
+                    "the endpoint {endpoint} is not encrypted; if that is meant, add the storage option allow_http: \
+                     \"true\""
                 )));
             }
             self.values.insert("allow_http".into(), "true".into());

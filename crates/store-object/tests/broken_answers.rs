@@ -358,8 +358,8 @@ fn ranges_under_way_together_at_a_server_without_ranges_are_all_read() {
     }
 }
 
-/// Symptom: the read of an object without a version, of which every reply broke off, was tried for ever. Cause: the bytes
-/// that each attempt brought again counted as progress.
+/// Symptom: the read of an object without a version, of which every reply broke off, was tried for ever. Cause: the
+/// bytes that each attempt brought again counted as progress.
 #[test]
 fn bytes_that_come_again_are_no_progress() {
     let cut: Broken = |_, stream| {

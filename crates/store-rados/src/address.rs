@@ -32,7 +32,8 @@ impl Address {
         let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         if address.pool.is_empty() || !plain(&address.pool) || !plain(&address.namespace) {
             return Err(InvalidOption::new(format!(
-                "{url:?} names no pool and namespace of letters, digits, '.', '_' and '-'; the form is rados://pool/namespace/prefix"
+                "{url:?} names no pool and namespace of letters, digits, '.', '_' and '-'; the form is \
+                 rados://pool/namespace/prefix"
             )));
         }
         if !address.prefix.is_empty() && validate_key(&address.prefix).is_err() {

@@ -73,8 +73,8 @@ pub(crate) fn wait(api: &'static Api, start: impl FnOnce(Handle) -> c_int) -> Ou
     }
 }
 
-/// Starts an operation; `told` is called with its outcome, in a thread of librados, or here if it could not be started. Buffers that
-/// `start` hands to librados must live until then.
+/// Starts an operation; `told` is called with its outcome, in a thread of librados, or here if it could not be started.
+/// Buffers that `start` hands to librados must live until then.
 pub(crate) fn tell(api: &'static Api, under_way: &UnderWay, start: impl FnOnce(Handle) -> c_int, told: Told) {
     under_way.begins();
     let carried = Box::into_raw(Box::new(Carried { api, told, under_way: under_way.clone() }));

@@ -1,6 +1,7 @@
 //! A cluster handle and an I/O context of this process.
 //!
-//! librados has threads, which a fork does not copy: a child makes a connection of its own, and leaves the parent's alone.
+//! librados has threads, which a fork does not copy: a child makes a connection of its own, and leaves the parent's
+//! alone.
 
 use std::ffi::{CStr, CString, c_int};
 use std::sync::Arc;
@@ -24,8 +25,8 @@ pub(crate) struct Connection {
     pub(crate) queue: Queue,
 }
 
-// SAFETY: librados documents cluster handles and I/O contexts as usable by several threads at once; what is set on the context, its
-// namespace, is set before it is shared.
+// SAFETY: librados documents cluster handles and I/O contexts as usable by several threads at once; what is set on the
+// context, its namespace, is set before it is shared.
 unsafe impl Send for Connection {}
 // SAFETY: as above.
 unsafe impl Sync for Connection {}

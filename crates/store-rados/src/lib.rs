@@ -1,7 +1,8 @@
 //! Containers in Ceph: the objects of a RADOS pool behind the [`Store`](drystone_store::Store) trait.
 //!
-//! librados is loaded when the first container is opened, so that a program with this crate in it runs where there is no Ceph; the
-//! message then says what to install. Requests are asynchronous operations of librados, whose completions complete them.
+//! librados is loaded when the first container is opened, so that a program with this crate in it runs where there is
+//! no Ceph; the message then says what to install. Requests are asynchronous operations of librados, whose completions
+//! complete them.
 //!
 //! Invariants
 //! - what is acknowledged is durable: RADOS answers when all replicas have it;

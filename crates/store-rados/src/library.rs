@@ -49,7 +49,8 @@ macro_rules! api {
 
         impl Api {
             fn load(name: &str) -> Result<Api, libloading::Error> {
-                // SAFETY: librados runs no code of ours when it is loaded, and its own initialisers have no preconditions.
+                // SAFETY: librados runs no code of ours when it is loaded, and its own initialisers have no
+                // preconditions.
                 let library = unsafe { Library::new(name) }?;
                 $(
                     // SAFETY: the function has this signature in every release of librados.so.2.
@@ -116,8 +117,8 @@ pub(crate) fn api() -> Result<&'static Api, String> {
             }
         }
         Err(format!(
-            "rados:// needs Ceph's client library, which is not installed ({reason}); install the package librados2 (Debian, \
-             Ubuntu, Fedora, openSUSE), then try again"
+            "rados:// needs Ceph's client library, which is not installed ({reason}); install the package librados2 \
+             (Debian, Ubuntu, Fedora, openSUSE), then try again"
         ))
     };
     LOADED.get_or_init(load).as_ref().map_err(Clone::clone)

@@ -1,7 +1,7 @@
 //! The contract of stores, kept by a real cluster; and what is said where there is none.
 //!
-//! The cluster of `DRYSTONE_TEST_CEPH` (the path of a configuration) is used, or one is started for the test. Where Ceph's daemons are not
-//! installed, the tests say so and end.
+//! The cluster of `DRYSTONE_TEST_CEPH` (the path of a configuration) is used, or one is started for the test. Where
+//! Ceph's daemons are not installed, the tests say so and end.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;

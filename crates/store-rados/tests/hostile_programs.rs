@@ -1,7 +1,8 @@
-//! Programs from strangers, sent to the object class of a real cluster: every one is answered, and no storage daemon dies.
+//! Programs from strangers, sent to the object class of a real cluster: every one is answered, and no storage daemon
+//! dies.
 //!
-//! It needs the class (`make rados-class`), in `build/rados-class` or in the folder that `DRYSTONE_RADOS_CLASS` names, and Ceph's daemons; where one
-//! is missing it says so and ends. `DRYSTONE_LONG=1` sends 10^6 programs.
+//! It needs the class (`make rados-class`), in `build/rados-class` or in the folder that `DRYSTONE_RADOS_CLASS` names,
+//! and Ceph's daemons; where one is missing it says so and ends. `DRYSTONE_LONG=1` sends 10^6 programs.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;

@@ -1,3 +1,3 @@
-//! Whether a tier is used: [`Health`] of `drystone-store`.
+//! Whether a tier is in use, as [`Health`] of `drystone-store` decides.
 
 pub(crate) use drystone_store::Health;

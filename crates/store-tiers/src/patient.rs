@@ -5,9 +5,9 @@
 //! hang, and is called directly.
 //!
 //! Invariants
-//! - while one request hangs, others are refused at once, so at most as many threads are abandoned as called at the
-//!   same time;
-//! - an abandoned request may still change the store later, and its effect is not relied on.
+//! - while one request hangs, new requests are refused at once. The number of abandoned threads is therefore at most
+//!   the number of concurrent calls;
+//! - an abandoned request may still change the store later, so no caller relies on its effect.
 
 use std::fmt;
 use std::path::Path;
@@ -22,9 +22,9 @@ use drystone_store::{
 
 use crate::registry::guard;
 
-/// How long to wait for an answer of a tier.
+/// How long a caller waits for a tier to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// A request gets one more second for each of these bytes: a rate that every tier reaches.
+/// Bytes per second that every tier reaches. A request gets one more second for each such number of bytes.
 const BYTES_A_SECOND: u64 = 16 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -33,7 +33,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub(crate) struct Threads {
     idle: Mutex<Vec<Sender<Job>>>,
-    /// Requests that were abandoned and have not ended.
+    /// Number of requests that were abandoned and have not ended.
     hanging: Arc<AtomicUsize>,
     /// The process to which the threads belong.
     process: AtomicU32,
@@ -46,7 +46,8 @@ impl fmt::Debug for Threads {
 }
 
 impl Threads {
-    /// The result of `act`; `None` if it takes longer than `most`, or if a request already hangs.
+    /// Runs `act` on a thread and returns its result. Returns `None` if it takes longer than `most`, if a request
+    /// already hangs, or if no thread can be started.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         most: Duration,
@@ -107,20 +108,20 @@ impl Threads {
     }
 }
 
-/// Whether a folder is in memory, which does not hang.
+/// Whether a folder is in a file system in memory, which does not hang.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_memory(folder: &Path) -> bool {
     // TMPFS_MAGIC and RAMFS_MAGIC.
     rustix::fs::statfs(folder).is_ok_and(|found| [0x0102_1994, 0x8584_58f6].contains(&found.f_type))
 }
 
-/// Whether a folder is in memory, which is unknown on this system.
+/// Returns `false`: on this system it is unknown whether a folder is in memory.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_memory(_folder: &Path) -> bool {
     false
 }
 
-/// A store whose requests end after some time.
+/// A store that abandons requests after a time limit.
 #[derive(Debug)]
 pub(crate) struct Patient {
     inner: Arc<dyn Store>,
@@ -161,7 +162,7 @@ impl Store for Patient {
         Features { write_at: false, uploads: false, ..self.inner.features() }
     }
 
-    /// None: direct maps or reads could hang.
+    /// Returns `None`, because a memory map or a direct read could hang.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }

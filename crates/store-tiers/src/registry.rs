@@ -1,8 +1,8 @@
-//! Which parts are in tiers of which nodes, according to registrations in the home store (docs/format/staged.md).
+//! The parts that lie in tiers of any node, according to the registrations in the home store (docs/format/staged.md).
 //!
-//! A part that a manifest names was registered before that manifest was put, and stays registered until it is home. So
-//! a reader that reads a manifest, and then the registrations, knows for every part missing at home whether it is still
-//! to be drained or lost.
+//! A part is registered before a manifest names it, and stays registered until the home store has it. A reader
+//! therefore reads the manifest first and the registrations second. It then knows for each part that is missing at home
+//! whether the part still waits for its drain or is lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,12 +33,12 @@ pub(crate) struct Registered {
     pub(crate) part: StagedPart,
 }
 
-/// The registrations at the last read.
+/// The registrations, as last read.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// Registered parts, by key.
     pub(crate) parts: BTreeMap<String, Registered>,
-    /// Damaged registrations, and what is wrong with each.
+    /// Damaged registrations by key, each with the reason.
     pub(crate) broken: BTreeMap<String, String>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Registry {
     pub(crate) uuid: [u8; 16],
     pub(crate) node: Node,
     found: Mutex<Found>,
-    /// Whether a manifest was read since.
+    /// Whether the registrations must be read again, since a manifest was read after them.
     stale: AtomicBool,
     /// One thread reads the registrations, and the others wait for its result.
     reading: Mutex<()>,
@@ -66,25 +66,26 @@ impl Registry {
         Registry { uuid, node, found, stale: AtomicBool::new(true), reading: Mutex::new(()), lost }
     }
 
-    /// Records that a manifest is being read, which may name parts that are not known yet.
+    /// Marks the registrations as outdated. It is called before a manifest is read, which may name parts that are not
+    /// known yet.
     pub(crate) fn is_outdated(&self) {
         self.stale.store(true, Ordering::SeqCst);
     }
 
-    /// The registrations, read again if a manifest was read since the last time.
+    /// The registrations. They are read again if they are outdated.
     pub(crate) fn look(&self, home: &dyn Store) -> Result<MutexGuard<'_, Found>> {
         let _reading = guard(&self.reading);
         if self.stale.swap(false, Ordering::SeqCst) {
-            self.look_again(home).inspect_err(|_| self.is_outdated())?;
+            self.reread(home).inspect_err(|_| self.is_outdated())?;
         }
         Ok(guard(&self.found))
     }
 
     /// Reads the registrations.
-    fn look_again(&self, home: &dyn Store) -> Result<()> {
+    fn reread(&self, home: &dyn Store) -> Result<()> {
         let mut now = Found::default();
         let listed = match home.list(keys::STAGED) {
-            // A web server cannot list, so every part that is not at home is missing.
+            // A web server cannot list, so every part that is not at home counts as missing.
             Err(StoreError::Unsupported { .. }) => Vec::new(),
             listed => listed?,
         };
@@ -114,7 +115,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Reads one registration; `None` if it is gone, or of another container. `InvalidData` if it is damaged.
+    /// Reads one registration. Returns `None` if it does not exist or belongs to another container, and an error of
+    /// kind `InvalidData` if it is damaged.
     pub(crate) fn read(&self, home: &dyn Store, key: &str, writer: u64) -> Result<Option<Registration>> {
         let bytes = match home.read_all(key, MAX_REGISTRATION) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -133,8 +135,8 @@ impl Registry {
         Ok((said.uuid == self.uuid).then_some(said))
     }
 
-    /// From now on, these parts count as missing.
-    pub(crate) fn give_up(&self, parts: BTreeMap<String, Registered>) {
+    /// Treats these parts as missing from now on.
+    pub(crate) fn mark_missing(&self, parts: BTreeMap<String, Registered>) {
         self.is_outdated();
         guard(&self.lost).extend(parts);
     }

@@ -4,11 +4,14 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// CRC-32C of a part's bytes.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a box would be an allocation at every look at a part")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each lookup clones the value, and a box would add an allocation"
+)]
 pub(crate) enum Sum {
-    /// The checksum of what was written so far.
+    /// The running checksum of the bytes written so far.
     Growing(Digest),
-    /// The checksum in its registration.
+    /// The checksum from the part's registration.
     Said(u32),
     /// Another process wrote the part, and its checksum is unknown.
     Unknown,
@@ -17,15 +20,15 @@ pub(crate) enum Sum {
 /// One part in a tier.
 #[derive(Debug, Clone)]
 pub(crate) struct Staged {
-    /// Number of its tier.
+    /// Index of its tier; 0 is the nearest.
     pub(crate) tier: usize,
     pub(crate) len: u64,
     pub(crate) sum: Sum,
-    /// Number of the event at which it was closed; `None` while it grows.
+    /// Its place in the order of the drain; `None` while it grows.
     pub(crate) closed: Option<u64>,
     /// The step in which it was closed.
     pub(crate) step: Option<u64>,
-    /// Bytes of it that are at home.
+    /// Length of its copy in the home store; `None` if there is no copy.
     pub(crate) home: Option<u64>,
     /// Whether the copy at home is on stable storage.
     pub(crate) stable: bool,
@@ -50,7 +53,7 @@ impl Staged {
         }
     }
 
-    /// Records bytes that were appended.
+    /// Records that bytes were appended.
     pub(crate) fn grew(&mut self, parts: &[&[u8]]) {
         for part in parts {
             self.len += part.len() as u64;
@@ -71,7 +74,7 @@ impl Staged {
         }
     }
 
-    /// Whether the home store has all of it.
+    /// Whether the home store has the whole part.
     pub(crate) fn is_home(&self) -> bool {
         self.home == Some(self.len)
     }

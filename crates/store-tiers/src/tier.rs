@@ -15,7 +15,7 @@ use crate::patient::{PATIENCE, Patient, Threads, is_memory};
 /// Returns the free bytes of a tier; `None` if unknown.
 type Free = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// A place nearer than home.
+/// A storage tier that is nearer than the home store.
 pub struct Tier {
     pub(crate) store: Arc<dyn Store>,
     budget: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Tier {
     folder: Option<PathBuf>,
     /// Whether its content is lost with the process.
     pub(crate) volatile: bool,
-    /// If it may hang: the threads through which it is called.
+    /// The threads that execute its requests; `None` if it cannot hang.
     threads: Option<Arc<Threads>>,
     pub(crate) health: Health,
 }
@@ -46,13 +46,13 @@ pub struct TierState {
     pub place: String,
     /// Bytes that it holds of this container.
     pub bytes: u64,
-    /// Bytes of those that the home store does not have.
+    /// Number of those bytes that the home store does not have.
     pub undrained: u64,
     /// The oldest step of those bytes.
     pub oldest: Option<u64>,
     /// Number of reads that it answered.
     pub reads: u64,
-    /// Why it is not used now; `None` if it is used.
+    /// Why it is not in use; `None` if it is.
     pub aside: Option<String>,
 }
 
@@ -92,13 +92,13 @@ impl Tier {
         }
     }
 
-    /// A tier in the memory of this process, for the last part if no other tier has space and the home store cannot
-    /// append. Its parts are drained before they are guaranteed.
+    /// A tier in the memory of this process. It takes a part if no other tier has space and the home store cannot
+    /// append. Its closed parts are drained before the writer's parts are registered.
     pub fn volatile() -> Self {
         Tier { volatile: true, ..Tier::new(Arc::new(MemoryStore::new()), None) }
     }
 
-    /// A tier in a folder, in which the container gets a folder of its own. Some space of the device is left to other
+    /// A tier in a folder. The container gets its own folder in it, and some space of the device is left to other
     /// users.
     pub fn in_folder(folder: &Path, uuid: &[u8; 16], budget: Option<u64>) -> Result<Self> {
         let own =
@@ -126,17 +126,17 @@ impl Tier {
         };
         let tier = Tier::new(Arc::new(store), budget).with_free(free, reserve(size));
         let tier = Tier { folder: Some(own), ..tier };
-        Ok(if is_memory { tier } else { tier.that_may_hang_with(threads, PATIENCE) })
+        Ok(if is_memory { tier } else { tier.with_patience_on(threads, PATIENCE) })
     }
 
-    /// The same tier in a store that may hang: a request is abandoned after `patience`. Its bytes are copied, which a
-    /// tier in memory does not need.
+    /// Makes a tier whose store may hang abandon each request after `patience`. The bytes of each request are then
+    /// copied; a tier in memory avoids these copies.
     #[must_use]
-    pub fn that_may_hang(self, patience: Duration) -> Self {
-        self.that_may_hang_with(Arc::default(), patience)
+    pub fn with_patience(self, patience: Duration) -> Self {
+        self.with_patience_on(Arc::default(), patience)
     }
 
-    fn that_may_hang_with(self, threads: Arc<Threads>, patience: Duration) -> Self {
+    fn with_patience_on(self, threads: Arc<Threads>, patience: Duration) -> Self {
         let store = Arc::new(Patient::new(self.store, threads.clone(), patience));
         Tier { store, threads: Some(threads), ..self }
     }
@@ -146,7 +146,7 @@ impl Tier {
         self.threads.is_some()
     }
 
-    /// The result of `act` in the container's folder; `None` if that hangs.
+    /// Runs `act` in the container's folder and returns its result; `None` if the tier is no folder or hangs.
     fn in_own<T: Send + 'static>(&self, act: impl FnOnce(&Path) -> T + Send + 'static) -> Option<T> {
         let folder = self.folder.clone()?;
         match &self.threads {
@@ -155,7 +155,8 @@ impl Tier {
         }
     }
 
-    /// The same tier with a function for the free bytes of its device, of which it leaves `reserve` to other users.
+    /// Sets the function that returns the free bytes of the tier's device. The tier leaves `reserve` bytes to other
+    /// users.
     #[must_use]
     pub fn with_free(self, free: impl Fn() -> Option<u64> + Send + Sync + 'static, reserve: u64) -> Self {
         Tier { free: Box::new(free), reserve, ..self }
@@ -166,8 +167,8 @@ impl Tier {
         self.folder.as_deref()
     }
 
-    /// Takes the lock of a writer's parts in this tier; `None` if a living process has it. The lock is released when
-    /// the file is dropped, or when the process ends.
+    /// Takes the lock of a writer's parts in this tier; `None` if a living process has it, or if the tier is no folder.
+    /// The lock is released when the file is dropped, or when the process ends.
     pub(crate) fn lock(&self, writer: u64) -> std::io::Result<Option<File>> {
         if self.folder.is_none() {
             return Ok(None);
@@ -185,7 +186,7 @@ impl Tier {
         locked.unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))
     }
 
-    /// Removes the lock file of a writer that left nothing. The caller holds the lock.
+    /// Removes the lock file of a writer that has no parts left in the tier. The caller holds the lock.
     pub(crate) fn forget_lock(&self, writer: u64) {
         let _ = self.in_own(move |folder| std::fs::remove_file(lock_of(folder, writer)));
     }
@@ -218,7 +219,7 @@ impl Tier {
 }
 
 /// Whether an error is a fault of the tier and not of the caller. Keys were checked before, so a key that the tier
-/// refuses is a fault of its folder. A full tier is no fault: the next part will find it full or not.
+/// refuses is a fault of its folder. A full tier is no fault: each new part checks the free space again.
 fn is_failure(error: &StoreError) -> bool {
     !matches!(
         error,

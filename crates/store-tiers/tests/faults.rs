@@ -83,6 +83,26 @@ fn every_change_of_a_tier_may_fail_and_no_put_does() {
 }
 
 #[test]
+fn every_change_at_home_may_fail_and_the_drain_loses_and_repeats_nothing() {
+    for change in 0..10 {
+        for fault in [Fault::Fail, Fault::LostReply, Fault::NoSpace] {
+            let script = Script::seeded(change).at(change, fault);
+            let home: Arc<dyn Store> =
+                Arc::new(FaultStore::new(NoAppendStore::new(MemoryStore::new()), script).expect("a store"));
+            let store = TieredStore::new(vec![memory(None)], home.clone());
+            (0..5).for_each(|number| write(&store, number).expect("the tier takes it"));
+            for _ in 0..3 {
+                let _ = store.drain(|| true);
+                let _ = store.settle();
+                (0..5).for_each(|number| check(&store, number));
+            }
+            assert!(store.waiting().is_empty(), "{fault:?} at {change}");
+            (0..5).for_each(|number| check(home.as_ref(), number));
+        }
+    }
+}
+
+#[test]
 fn a_read_that_a_tier_fails_is_answered_by_home() {
     for read in 0..12 {
         for fault in [Fault::Fail, Fault::ShortRead] {
@@ -198,8 +218,8 @@ fn puts_go_on_when_the_folder_of_a_tier_turns_into_a_file_or_another_owns_a_name
 }
 
 /// Symptom: a part that was complete at home was cut to its first bytes. Cause: a tier failed while the part grew, the
-/// part continued at home, the tier kept a prefix, and a later process took that for the part and drained it. The test
-/// detects this, since the prefix is shorter.
+/// part continued at home, the tier kept a prefix, and a later process took the prefix for the part and drained it. The
+/// test detects this, since the prefix is shorter than the part.
 #[test]
 fn the_beginning_of_a_part_that_a_failing_tier_kept_never_replaces_the_part() {
     let (near, home) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(40);
 /// Much longer than one request may take, since the machine may be busy.
 const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
-/// A store that hangs at a request, and at all that follow, until it is released.
+/// A store that hangs at request number `at` and at all later ones, until it is released.
 #[derive(Debug)]
 struct Hanging {
     inner: MemoryStore,
@@ -115,7 +115,7 @@ fn write(store: &TieredStore, number: usize) {
 }
 
 fn tiers(hanging: &Arc<Hanging>) -> Vec<Tier> {
-    let first = Tier::new(hanging.clone(), None).that_may_hang(PATIENCE);
+    let first = Tier::new(hanging.clone(), None).with_patience(PATIENCE);
     vec![first, Tier::new(Arc::new(MemoryStore::new()), None)]
 }
 
@@ -128,7 +128,7 @@ fn whenever_a_tier_hangs_puts_go_on_and_nothing_waits_for_long() {
         for number in 0..5 {
             write(&store, number);
         }
-        // Parts that only this tier has wait for it; the rest is drained.
+        // Parts that only the hanging tier has stay undrained; the others are drained.
         let _ = store.drain(|| true);
         for number in 0..5 {
             let read = store.read_all(&key(number), 2000);
@@ -170,7 +170,7 @@ fn a_read_that_home_can_answer_does_not_wait_for_a_tier_that_hangs() {
             assert!(store.read_all(&key(number), 2000).expect("home answers") == part(number));
         }
     }
-    // One request is waited for; then the tier is not used for a while.
+    // Only the first request waits; then the tier is not used for a while.
     assert!(begun.elapsed() < FAR_TOO_LONG, "{:?}", begun.elapsed());
     held.let_go();
 }

@@ -35,7 +35,7 @@ fn handle(home: &Arc<MemoryStore>, name: &str, tier: Option<&Path>) -> TieredSto
 
 fn write(store: &TieredStore, part: u32) {
     store.append(&key(part), 0, &[&bytes(part)]).expect("there is room");
-    store.close_part_of(&key(part), Some(part.into()));
+    store.close_part_at(&key(part), Some(part.into()));
     store.register(WRITER).expect("home takes it");
 }
 
@@ -51,7 +51,8 @@ fn a_registered_part_is_there_for_every_node_and_read_where_its_tier_is() {
     let a = handle(&home, "a", Some(dir.path()));
     write(&a, 0);
     assert!(!home.exists(&key(0)).expect("known"));
-    // Another process of the node needs no tiers; one on another node is told where the bytes are.
+    // Another process of the node needs no tiers. A process on another node gets an error that says where the bytes
+    // are.
     assert!(handle(&home, "a", None).read_all(&key(0), 1 << 20).expect("readable") == bytes(0));
     let b = handle(&home, "b", None);
     assert_eq!(b.len(&key(0)).expect("registered"), 1000);
@@ -74,19 +75,48 @@ fn the_parts_of_a_dead_process_are_adopted_once_and_those_of_a_living_one_never(
     write(&a, 1);
     a.append(&key(2), 0, &[b"never promised"]).expect("there is room");
     let living = handle(&home, "a", Some(dir.path()));
-    assert_eq!(living.adopt_dead().expect("looked"), 0);
+    assert_eq!(living.adopt_orphans().expect("looked"), 0);
     drop(a);
     let next = handle(&home, "a", Some(dir.path()));
-    assert_eq!(next.adopt_dead().expect("looked"), 2);
-    assert_eq!(handle(&home, "a", Some(dir.path())).adopt_dead().expect("looked"), 0);
+    assert_eq!(next.adopt_orphans().expect("looked"), 2);
+    assert_eq!(handle(&home, "a", Some(dir.path())).adopt_orphans().expect("looked"), 0);
     drain(&next);
     for part in 0..2 {
         assert!(home.read_all(&key(part), 1 << 20).expect("home") == bytes(part));
     }
     assert!(!home.exists(&key(2)).expect("known") && home.list("tiers/").expect("listed").is_empty());
-    next.give_up_copies();
+    next.evict_copies();
     drop((next, living));
     assert!(std::fs::read_dir(dir.path()).expect("a folder").next().is_none(), "nothing is left in the tier");
+}
+
+#[test]
+fn a_released_writer_is_adopted_while_it_exists_and_goes_on_with_what_is_registered() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let first = handle(&home, "a", Some(dir.path()));
+    write(&first, 0);
+    write(&first, 1);
+    let lost = std::fs::read_dir(dir.path()).expect("a folder").next().expect("one").expect("one").path();
+    first.evict_copies();
+    std::fs::remove_file(lost.join("parts").join(key(1))).expect("it was there");
+    let next = handle(&home, "a", Some(dir.path()));
+    assert_eq!(next.adopt_orphans().expect("looked"), 1);
+    drain(&next);
+    drop(next);
+    assert!(
+        first.read_all(&key(0), 1 << 20).expect("home has it") == bytes(0),
+        "another handle has drained it"
+    );
+    // The first handle writes on. The part that nobody finds stays registered.
+    write(&first, 2);
+    let away = handle(&home, "b", None).away().expect("known");
+    assert_eq!(away.iter().map(|away| away.part.1).collect::<Vec<_>>(), [1, 2]);
+    first.drain_part(&key(2)).expect("home takes it");
+    first.settle().expect("home syncs");
+    first.register(WRITER).expect("home takes it");
+    assert!(home.read_all(&key(2), 1 << 20).expect("home") == bytes(2));
+    let away = handle(&home, "b", None).away().expect("known");
+    assert_eq!(away.iter().map(|away| away.part.1).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
@@ -99,20 +129,23 @@ fn a_part_whose_tier_is_gone_stays_registered_until_it_is_given_up() {
     let own = std::fs::read_dir(dir.path()).expect("a folder").next().expect("one").expect("one").path();
     std::fs::remove_file(own.join("parts").join(key(0))).expect("it was there");
     let next = handle(&home, "a", Some(dir.path()));
-    assert_eq!(next.adopt_dead().expect("looked"), 1);
+    assert_eq!(next.adopt_orphans().expect("looked"), 1);
     drain(&next);
     assert!(next.read_all(&key(1), 1 << 20).expect("home") == bytes(1));
     match next.read(&key(0), 0, &mut [0; 10]) {
         Err(StoreError::NotHome { remedy, .. }) => assert!(remedy.contains("recover()"), "{remedy}"),
         other => panic!("{other:?}"),
     }
-    assert!(handle(&home, "b", None).lost(&[]).expect("looked").is_empty(), "another node judges nothing");
-    assert_eq!(handle(&home, "b", None).lost(&["a".into()]).expect("looked").len(), 1);
-    let lost = next.lost(&[]).expect("looked");
+    assert!(
+        handle(&home, "b", None).lost_parts(&[]).expect("looked").is_empty(),
+        "another node judges nothing"
+    );
+    assert_eq!(handle(&home, "b", None).lost_parts(&["a".into()]).expect("looked").len(), 1);
+    let lost = next.lost_parts(&[]).expect("looked");
     assert_eq!(lost.len(), 1);
-    next.give_up(&lost).expect("known");
+    next.mark_missing(&lost).expect("known");
     assert!(matches!(next.read(&key(0), 0, &mut [0; 10]), Err(StoreError::NotFound { .. })));
-    next.forget_given_up().expect("home takes it");
+    next.unregister_missing().expect("home takes it");
     assert!(home.list("tiers/").expect("listed").is_empty());
 }
 
@@ -129,7 +162,7 @@ fn a_damaged_registration_is_reported_and_changes_nothing_else() {
     assert!(a.read_all(&key(0), 1 << 20).expect("its own") == bytes(0));
 }
 
-/// A part longer than a piece is drained in pieces. A drain that was killed in the middle continues where it was,
+/// A part longer than a piece is drained in pieces. A drain that was killed in the middle continues where it stopped,
 /// unless a power cut changed the bytes at home.
 #[test]
 fn a_long_part_goes_home_in_pieces_and_goes_on_after_a_kill() {
@@ -141,9 +174,9 @@ fn a_long_part_goes_home_in_pieces_and_goes_on_after_a_kill() {
         let tier = Tier::in_folder(near.path(), &UUID, None).expect("a folder");
         assert!(store.attach(vec![tier.with_free(|| None, 0)]));
         store.append(&key(0), 0, &[&long]).expect("there is room");
-        store.close_part_of(&key(0), Some(3));
+        store.close_part_at(&key(0), Some(3));
         home.append(&key(0), 0, &[begun]).expect("what a killed drain left");
-        store.bring_home(&key(0)).expect("it goes on");
+        store.drain_part(&key(0)).expect("it goes on");
         assert!(home.read_all(&key(0), 1 << 30).expect("home") == long);
     }
 }

@@ -170,7 +170,8 @@ pub enum StoreError {
         store: String,
     },
     /// The bytes are in a tier of a node that this process cannot read, and not at home yet. They are not lost.
-    #[error("cannot read '{key}' of {store}: {} on node \"{node}\", and not home yet ({left} bytes are left there); {remedy}",
+    #[error("cannot read '{key}' of {store}: {} on node \"{node}\", and not home yet ({left} bytes are left there); \
+        {remedy}",
         .step.map_or_else(|| "its bytes are".to_owned(), |step| format!("step {step} is")))]
     NotHome {
         /// The requested object.

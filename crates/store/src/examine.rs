@@ -142,8 +142,8 @@ impl Folder<'_> {
             what: "create if absent",
             kept: Some(wrong.is_none()),
             found: wrong.unwrap_or(found),
-            remedy: "two commits at once may both seem to succeed, and one is lost: write from one process at a time, or use \
-                     another store",
+            remedy: "two commits at once may both seem to succeed, and one is lost: write from one process at a \
+                     time, or use another store",
         })
     }
 

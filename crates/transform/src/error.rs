@@ -15,7 +15,8 @@ pub enum TransformError {
         problem: String,
     },
     /// A codec of this name is not built in.
-    #[error("unknown codec {name:?}{}; known are {known}; codecs of plug-ins are known once the configuration lists their files", did_you_mean(.suggestion))]
+    #[error("unknown codec {name:?}{}; known are {known}; codecs of plug-ins are known once the configuration lists \
+        their files", did_you_mean(.suggestion))]
     UnknownCodec {
         /// The given name.
         name: String,

@@ -73,7 +73,8 @@ impl CodecSpec {
                     Some(width) => Param::Int(width),
                     None => {
                         return Err(bad(format!(
-                            "dtype {dtype}: differences are exact for little-endian integers only; write \"delta\", which takes floats by their bits"
+                            "dtype {dtype}: differences are exact for little-endian integers only; write \"delta\", \
+                             which takes floats by their bits"
                         )));
                     }
                 },

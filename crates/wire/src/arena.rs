@@ -1,30 +1,30 @@
-//! A connection with an arena: its greeting, and the lengths before each message. docs/format/wire.md, "Arena".
+//! A connection with an arena: its greeting, and the head of each message. docs/format/wire.md, "Arena".
 
 use crate::Malformed;
 use crate::frame::VERSION;
 
-/// What a client asks to turn its connection into.
+/// The protocol name with which a client upgrades its connection.
 pub const UPGRADE: &str = "drystone-arena";
-/// Bytes of a greeting.
+/// Size of a greeting in bytes.
 pub const GREETING_LEN: usize = 16;
-/// Bytes before a message.
+/// Size of a message head in bytes.
 pub const MESSAGE_HEAD_LEN: usize = 8;
 
 const MAGIC: [u8; 4] = *b"DRYA";
 /// The longest name of a container, in bytes.
 const MAX_NAME_LEN: u32 = 1024;
-/// The longest body of a message, in bytes: region asks have headers and no payload.
+/// The longest body of a message, in bytes: requests about regions have headers and no payload.
 const MAX_BODY_LEN: u32 = 4 << 20;
 
-/// The first bytes of a server on a connection with an arena. The arena's descriptor comes with them.
+/// The greeting: a server's first bytes on a connection with an arena. The arena's descriptor comes with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// Bytes of the arena.
+    /// Size of the arena in bytes.
     pub len: u64,
 }
 
 impl Greeting {
-    /// Its bytes.
+    /// Encodes it.
     pub fn encode(self) -> [u8; GREETING_LEN] {
         let mut out = [0; GREETING_LEN];
         let version = VERSION.to_le_bytes();
@@ -33,7 +33,7 @@ impl Greeting {
         out
     }
 
-    /// Reads it.
+    /// Decodes it.
     pub fn decode(bytes: &[u8; GREETING_LEN]) -> Result<Greeting, Malformed> {
         let [m, n, o, p, a, b, reserved @ .., l0, l1, l2, l3, l4, l5, l6, l7] = *bytes;
         if [m, n, o, p] != MAGIC {
@@ -47,13 +47,13 @@ impl Greeting {
         }
         let len = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
         if len == 0 || len > 1 << 46 {
-            return Err(Malformed::new("an arena of no possible length", 8));
+            return Err(Malformed::new("an arena of an impossible length", 8));
         }
         Ok(Greeting { len })
     }
 }
 
-/// What stands before a message: how long the name of its container and its body are. Answers name no container.
+/// The head of a message: the lengths of its container's name and of its body. Answers name no container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageHead {
     /// Bytes of the container's name.
@@ -63,13 +63,13 @@ pub struct MessageHead {
 }
 
 impl MessageHead {
-    /// Its bytes.
+    /// Encodes it.
     pub fn encode(self) -> [u8; MESSAGE_HEAD_LEN] {
         let ([a, b, c, d], [e, f, g, h]) = (self.name_len.to_le_bytes(), self.body_len.to_le_bytes());
         [a, b, c, d, e, f, g, h]
     }
 
-    /// Reads it. Lengths beyond the limits are refused before anything is allocated.
+    /// Decodes it. Lengths beyond the limits are refused before any allocation.
     pub fn decode(bytes: &[u8; MESSAGE_HEAD_LEN]) -> Result<MessageHead, Malformed> {
         let [a, b, c, d, e, f, g, h] = *bytes;
         let head = MessageHead {

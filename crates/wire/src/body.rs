@@ -3,7 +3,7 @@
 use crate::frame::{BODY_HEAD_LEN, FRAME_HEAD_LEN, FrameHead, body_head, check_body_head};
 use crate::{Answer, Header, Malformed, Status, checksum};
 
-/// Makes a body.
+/// A builder of bodies.
 #[derive(Debug)]
 pub struct Builder {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ impl Builder {
         self.frames += 1;
     }
 
-    /// Ends the body.
+    /// Completes the body.
     pub fn end(self, status: Status, text: &str) -> Vec<u8> {
         let frames = self.frames;
         let mut this = self;
@@ -38,7 +38,7 @@ impl Builder {
         self.bytes.len()
     }
 
-    /// Never: a body has a head.
+    /// Always false: a body has a head.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ impl Default for Builder {
     }
 }
 
-/// The frames of a whole body, checked; the end frame is checked and left out.
+/// The frames of a whole body, checked, without the end frame.
 #[derive(Debug)]
 pub struct Frames<'a> {
     frames: Vec<(Header, &'a [u8])>,
@@ -101,7 +101,7 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// How the body ended.
+    /// The end of the body.
     pub fn status(&self) -> (Status, &str) {
         (self.status, &self.text)
     }

@@ -6,21 +6,21 @@ use crate::malformed::Malformed;
 
 /// Version of the structures in this crate.
 pub const VERSION: u16 = 1;
-/// Bytes at the beginning of a body.
+/// Size of the head of a body.
 pub const BODY_HEAD_LEN: usize = 8;
-/// Bytes at the beginning of a frame.
+/// Size of the head of a frame.
 pub const FRAME_HEAD_LEN: usize = 16;
 
 const MAGIC: &[u8; 4] = b"DRYW";
 
-/// The first bytes of a body.
+/// Encodes the head of a body.
 pub fn body_head() -> [u8; BODY_HEAD_LEN] {
     let [a, b] = VERSION.to_le_bytes();
     let [m, n, o, p] = *MAGIC;
     [m, n, o, p, a, b, 0, 0]
 }
 
-/// Refuses what is not the beginning of a body of this version.
+/// Refuses bytes that do not begin a body of this version.
 pub fn check_body_head(bytes: &[u8; BODY_HEAD_LEN]) -> Result<(), Malformed> {
     let [m, n, o, p, a, b, reserved @ ..] = bytes;
     if [*m, *n, *o, *p] != *MAGIC {
@@ -35,18 +35,18 @@ pub fn check_body_head(bytes: &[u8; BODY_HEAD_LEN]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The head of a frame: how long its parts are.
+/// The head of a frame: the lengths of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
     /// Bytes of the header.
     pub header_len: usize,
-    /// Bytes of the payload, which follows the header; behind it stand 4 bytes with its checksum.
+    /// Length of the payload, which follows the header. A checksum of 4 bytes follows the payload.
     pub payload_len: u64,
     crc: u32,
 }
 
 impl FrameHead {
-    /// Reads it. The header is checked by [`header`](Self::header), which has its bytes.
+    /// Decodes it. [`header`](Self::header) checks the header's bytes.
     pub fn decode(bytes: &[u8; FRAME_HEAD_LEN]) -> Result<FrameHead, Malformed> {
         let [h0, h1, h2, h3, c0, c1, c2, c3, payload @ ..] = *bytes;
         let header_len = u32::from_le_bytes([h0, h1, h2, h3]) as usize;
@@ -60,7 +60,7 @@ impl FrameHead {
         Ok(FrameHead { header_len, payload_len, crc: u32::from_le_bytes([c0, c1, c2, c3]) })
     }
 
-    /// Checks and reads the header, whose bytes these are.
+    /// Checks and decodes the header.
     pub fn header(&self, bytes: &[u8]) -> Result<Header, Malformed> {
         if crc(bytes, self.payload_len) != self.crc {
             return Err(Malformed::new("the checksum of the header does not match", 4));
@@ -68,7 +68,7 @@ impl FrameHead {
         Header::decode(bytes)
     }
 
-    /// The head and the header of a frame with a payload of this length.
+    /// Encodes the head and the header of a frame whose payload has this length.
     pub fn encode(header: &Header, payload_len: u64) -> Vec<u8> {
         let header = header.encode();
         let len = u32::try_from(header.len()).unwrap_or(u32::MAX);

@@ -4,7 +4,7 @@ use crate::{
     Answer, Ask, Builder, Frames, Greeting, Header, MessageHead, UploadStep, decode_listing, encode_listing,
 };
 
-/// Any bytes are a body, or an error; what is a body is encoded to the same bytes again.
+/// Any bytes are a body or give an error; a decoded body encodes to the same bytes.
 pub fn body(bytes: &[u8]) {
     let Ok(frames) = Frames::decode(bytes) else { return };
     let (status, text) = frames.status();
@@ -19,7 +19,7 @@ pub fn body(bytes: &[u8]) {
     assert_eq!(again.end(status, &text), bytes, "a body has one encoding");
 }
 
-/// Any bytes are a header, or an error.
+/// Any bytes are a header or give an error.
 pub fn header(bytes: &[u8]) {
     let Ok(header) = Header::decode(bytes) else { return };
     assert_eq!(header.encode(), bytes, "a header has one encoding");
@@ -31,14 +31,14 @@ pub fn header(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are a listing, or an error.
+/// Any bytes are a listing or give an error.
 pub fn listing(bytes: &[u8]) {
     let Ok(entries) = decode_listing(bytes) else { return };
     let again = encode_listing(entries.iter().map(|entry| (entry.key.as_str(), entry.len)));
     assert_eq!(again, bytes, "a listing has one encoding");
 }
 
-/// Any three lines are headers of an upload, or an error; what is a number is spelled in one way.
+/// Any three lines are headers of an upload or give an error. A number has one spelling.
 pub fn upload(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut lines = text.split('\n').map(|line| (!line.is_empty()).then_some(line));
@@ -51,7 +51,7 @@ pub fn upload(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are a greeting and the head of a message, or errors.
+/// Any bytes are a greeting and the head of a message, or give errors.
 pub fn arena(bytes: &[u8]) {
     if let Some(Ok(greeting)) = bytes.first_chunk().map(Greeting::decode) {
         assert_eq!(bytes.first_chunk(), Some(&greeting.encode()), "a greeting has one encoding");

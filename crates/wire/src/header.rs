@@ -1,4 +1,5 @@
-//! The header of a frame: a code, texts and numbers. What they mean is said by the code; [`Ask`](crate::Ask) has the table.
+//! The header of a frame: a code, texts and numbers. The code defines their meaning; [`Ask`](crate::Ask) has
+//! the table.
 
 use crate::malformed::Malformed;
 
@@ -8,7 +9,7 @@ pub const MAX_HEADER_LEN: usize = 1 << 20;
 /// A header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What the frame is.
+    /// The kind of frame.
     pub code: u16,
     /// Its texts.
     pub texts: Vec<String>,
@@ -17,7 +18,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header's bytes. Texts longer than a u32 says are cut, which no caller has.
+    /// Encodes the header. Texts too long for a u32 length are truncated; no caller passes one.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&self.code.to_le_bytes());
@@ -34,7 +35,7 @@ impl Header {
         out
     }
 
-    /// Reads a header, to its last byte.
+    /// Decodes a header that uses all of the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Header, Malformed> {
         if bytes.len() > MAX_HEADER_LEN {
             return Err(Malformed::new("a header of more than 1 MiB", 0));
@@ -46,7 +47,8 @@ impl Header {
         }
         let texts = u32::from_le_bytes(cursor.take()?) as usize;
         let numbers = u32::from_le_bytes(cursor.take()?) as usize;
-        // Each text takes 4 bytes at least, each number 8: counts that the bytes have not earned cost nothing.
+        // Each text takes at least 4 bytes and each number 8, so counts beyond the bytes are refused before any
+        // allocation.
         let least = texts.checked_mul(4).zip(numbers.checked_mul(8)).and_then(|(a, b)| a.checked_add(b));
         if least.is_none_or(|least| least > bytes.len() - cursor.at) {
             return Err(Malformed::new("more texts and numbers than there are bytes", 4));

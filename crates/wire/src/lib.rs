@@ -1,11 +1,12 @@
-//! What clients and servers say to each other: bytes <-> values. No I/O; docs/format/wire.md has every byte.
+//! The messages between clients and servers: bytes <-> values. No I/O. docs/format/wire.md specifies every byte.
 //!
-//! A body is a head and frames. A frame has a short typed header, a payload of raw bytes, and a checksum of each. The last frame says how
-//! many there were and how it ended, so a reply that was cut is an error and never short data.
+//! A body is a head and frames. A frame has a short typed header, a payload of raw bytes, and a checksum of each. The
+//! last frame holds the number of frames and the status, so a truncated reply is an error and never shorter data.
 //!
 //! Invariants
-//! - decoders take bytes from anywhere: they return [`Malformed`], never panic, and allocate only what the bytes at hand have earned;
-//! - a header has one encoding, and other bytes for it are refused.
+//! - decoders take untrusted bytes: they return [`Malformed`], never panic, and allocate in proportion to the
+//!   bytes at hand;
+//! - a header has one encoding; any other is refused.
 #![forbid(unsafe_code)]
 
 mod arena;
@@ -33,5 +34,5 @@ pub use op::{Answer, Ask, Region};
 pub use status::Status;
 pub use upload::{LENGTH, OFFSET, UPLOAD, UploadStep};
 
-/// The type of bodies made of frames, as HTTP names it.
+/// The HTTP content type of bodies made of frames.
 pub const CONTENT_TYPE: &str = "application/vnd.drystone.frames";

@@ -1,4 +1,4 @@
-//! A listing of objects, as the payload of an answer: a line for each, its length and its key.
+//! A listing of objects, as the payload of an answer: one line per object, with its length and key.
 
 use crate::Malformed;
 
@@ -11,7 +11,7 @@ pub struct Listed {
     pub len: u64,
 }
 
-/// The lines.
+/// Encodes the entries.
 pub fn encode_listing<'a>(entries: impl Iterator<Item = (&'a str, u64)>) -> Vec<u8> {
     let mut out = String::new();
     for (key, len) in entries {
@@ -23,7 +23,7 @@ pub fn encode_listing<'a>(entries: impl Iterator<Item = (&'a str, u64)>) -> Vec<
     out.into_bytes()
 }
 
-/// Reads the lines. Whether keys are legal is the caller's to check.
+/// Decodes the lines. The caller checks whether keys are valid.
 pub fn decode_listing(bytes: &[u8]) -> Result<Vec<Listed>, Malformed> {
     let text = std::str::from_utf8(bytes)
         .map_err(|bad| Malformed::new("a listing is not UTF-8", bad.valid_up_to()))?;

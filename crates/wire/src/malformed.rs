@@ -1,11 +1,11 @@
-//! Bytes that are not what they should be.
+//! The error of the decoders.
 
-/// What is wrong, and at which byte.
+/// Malformed bytes: what is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// What is wrong.
     pub what: &'static str,
-    /// Byte in the bytes that were decoded.
+    /// Offset in the decoded bytes.
     pub at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Asks and answers: what headers mean. docs/format/wire.md, "Asks", has the same table.
+//! Requests (asks) and answers: the meaning of headers. docs/format/wire.md, "Asks", has the same table.
 
 use crate::{Header, Malformed, Status};
 
@@ -24,6 +24,9 @@ mod code {
     pub(super) const TRANSFER: u16 = 38;
     pub(super) const RELEASE_SHARED: u16 = 39;
     pub(super) const COMMIT_REGION: u16 = 40;
+    pub(super) const ON: u16 = 41;
+    pub(super) const RELEASE_TYPED: u16 = 42;
+    pub(super) const RELEASE_SHARED_TYPED: u16 = 43;
 }
 
 /// A box of cells of one variable and step.
@@ -58,7 +61,7 @@ impl Region {
     }
 }
 
-/// One thing that a client asks for. What is written travels as the payload of the frame.
+/// A request of a client. Bytes to be written are the payload of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The length of an object. Answer: number 0.
@@ -66,49 +69,49 @@ pub enum Ask {
         /// The object.
         key: String,
     },
-    /// An object that is at most this long. Answer: its bytes as payload, or number 0, its length, where it is longer.
+    /// The bytes of an object of limited length. Answer: its bytes as payload; if it is longer, number 0: its length.
     Whole {
         /// The object.
         key: String,
-        /// Bytes.
+        /// The length limit in bytes.
         limit: u64,
     },
-    /// Ranges of an object. Answer: their bytes, one behind the other, as payload.
+    /// Ranges of an object. Answer: their bytes, concatenated, as payload.
     Ranges {
         /// The object.
         key: String,
         /// Offset and length of each, in bytes.
         ranges: Vec<(u64, u64)>,
     },
-    /// The objects whose key begins with this. Answer: a listing as payload.
+    /// Lists the objects whose keys start with a prefix. Answer: a listing as payload.
     List {
-        /// Beginning of their keys.
+        /// The prefix of the keys.
         prefix: String,
     },
     /// Makes the payload the content of an object.
     Put {
         /// The object.
         key: String,
-        /// Only where there is none.
+        /// Only if the object does not exist.
         absent: bool,
-        /// It survives a power cut when the answer comes.
+        /// The object is on stable storage when the answer comes.
         sync: bool,
     },
-    /// Removes an object, if it is there.
+    /// Removes an object, if it exists.
     Delete {
         /// The object.
         key: String,
     },
-    /// Makes objects survive a power cut. Answer of not-found: number 0, which of the keys has no object.
+    /// Flushes objects to stable storage. Answer of not-found: number 0, the index of the key without an object.
     Sync {
         /// The objects.
         keys: Vec<String>,
     },
-    /// Clears away what killed processes left. Answer: number 0, the number of things removed.
+    /// Removes leftovers of killed processes. Answer: number 0, how many were removed.
     Sweep {
-        /// Beginning of keys.
+        /// The prefix of the keys.
         prefix: String,
-        /// Only what nobody has written to for so long, in milliseconds.
+        /// Only leftovers without a write for this many milliseconds.
         older: u64,
     },
     /// Runs a method on an object; the payload is its input. Answer: its output as payload.
@@ -117,20 +120,21 @@ pub enum Ask {
         key: String,
         /// The method, as docs/format/read-program.md names it.
         method: String,
-        /// The longest output that is of use, in bytes.
+        /// The longest useful output, in bytes.
         limit: u64,
     },
-    /// A lease on a region. The server waits for it only briefly; then the answer is the status deadline, and the client asks again under
-    /// the same number. Answer: number 0, the fencing number; number 1, its life in milliseconds.
+    /// A lease on a region. The server waits for it only briefly; then it answers with the status deadline, and
+    /// the client asks again under the same number. Answer: number 0, the fencing number; number 1, the
+    /// duration in milliseconds.
     Lock {
         /// The region.
         region: Region,
         /// Number of the request: the same request gets the same lease.
         once: u64,
-        /// The life of the lease in milliseconds; 0: as the server has it.
+        /// The duration of the lease in milliseconds; 0: the server's default.
         life: u64,
     },
-    /// Begins a lease's time anew.
+    /// Renews a lease.
     Renew {
         /// Its fencing number.
         fence: u64,
@@ -146,48 +150,63 @@ pub enum Ask {
         region: Region,
         /// Number of the request: the same request is done once.
         once: u64,
-        /// The lease that ends with it; 0: nobody locked.
+        /// The lease that ends with it; 0: none.
         fence: u64,
-        /// It shall come to stable storage.
+        /// Whether the values must reach stable storage.
         stable: bool,
+        /// The type for which the region was mapped: the CRC-32C of the variable's element type and whether it has
+        /// steps. The server refuses values for a variable of another type. `None`: only lengths are checked.
+        kind: Option<u32>,
     },
-    /// Bytes of the connection's arena are the content of the region; else as [`Ask::Release`]. On connections with an arena alone.
+    /// Like [`Ask::Release`], but the content of the region is in the connection's arena. Only on connections
+    /// with an arena.
     ReleaseShared {
         /// The region.
         region: Region,
         /// Number of the request: the same request is done once.
         once: u64,
-        /// The lease that ends with it; 0: nobody locked.
+        /// The lease that ends with it; 0: none.
         fence: u64,
-        /// It shall come to stable storage.
+        /// Whether the values must reach stable storage.
         stable: bool,
         /// Offset of the first byte in the arena.
         at: u64,
+        /// The type for which the region was mapped, as in [`Ask::Release`].
+        kind: Option<u32>,
     },
-    /// How far a transfer has come; the server waits only briefly. Answer: number 0, the code of a level.
+    /// The level of a transfer; the server waits only briefly. Answer: number 0, the code of a level.
     Wait {
         /// The transfer.
         transfer: u64,
-        /// Whether stable storage is waited for.
+        /// Whether to wait for stable storage.
         stable: bool,
     },
-    /// Carries values of one variable to another. Answer: number 0, the transfer.
+    /// Transfers values of one variable to another. Answer: number 0, the transfer.
     Transfer {
-        /// Whose values.
+        /// The source variable.
         from: String,
-        /// Where they go.
+        /// The destination variable.
         to: String,
-        /// What is computed of them; empty: they stay as they are.
+        /// The operation; empty: values stay unchanged.
         rule: String,
         /// One step; `None`: all.
         step: Option<u64>,
         /// Number of the request: the same request is done once.
         once: u64,
     },
-    /// Commits what was released, and what all writers have closed. Answer: number 0, the snapshot.
+    /// Declares an operation that the server applies to each release of a variable.
+    On {
+        /// The source variable.
+        from: String,
+        /// The variable for the results, which is created.
+        to: String,
+        /// The operation.
+        rule: String,
+    },
+    /// Commits the released values, and everything that writers have closed. Answer: number 0, the snapshot.
     Commit,
-    /// Commits if values that were released in this region are not committed yet: a lock is then followed by a read of
-    /// all that earlier holders of it released.
+    /// Commits if values released in this region are not committed yet. A read after a lock then sees
+    /// everything that earlier holders released.
     CommitRegion {
         /// The region.
         region: Region,
@@ -195,7 +214,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// The header that says it.
+    /// The header of the request.
     pub fn header(&self) -> Header {
         let texts = |texts: &[&String]| texts.iter().map(|text| (*text).clone()).collect();
         let (code, texts, numbers) = match self {
@@ -219,19 +238,22 @@ impl Ask {
             ),
             Ask::Renew { fence } => (code::RENEW, Vec::new(), vec![*fence]),
             Ask::Unlock { fence } => (code::UNLOCK, Vec::new(), vec![*fence]),
-            Ask::Release { region, once, fence, stable } => {
-                let numbers = [*once, *fence, u64::from(*stable)].into_iter().chain(region.numbers());
-                (code::RELEASE, texts(&[&region.variable]), numbers.collect())
+            Ask::Release { region, once, fence, stable, kind } => {
+                let code = if kind.is_some() { code::RELEASE_TYPED } else { code::RELEASE };
+                let numbers = [*once, *fence, u64::from(*stable)].into_iter().chain(kind.map(u64::from));
+                (code, texts(&[&region.variable]), numbers.chain(region.numbers()).collect())
             }
-            Ask::ReleaseShared { region, once, fence, stable, at } => {
-                let numbers = [*once, *fence, u64::from(*stable), *at].into_iter().chain(region.numbers());
-                (code::RELEASE_SHARED, texts(&[&region.variable]), numbers.collect())
+            Ask::ReleaseShared { region, once, fence, stable, at, kind } => {
+                let code = if kind.is_some() { code::RELEASE_SHARED_TYPED } else { code::RELEASE_SHARED };
+                let numbers = [*once, *fence, u64::from(*stable), *at].into_iter().chain(kind.map(u64::from));
+                (code, texts(&[&region.variable]), numbers.chain(region.numbers()).collect())
             }
             Ask::Transfer { from, to, rule, step, once } => (
                 code::TRANSFER,
                 texts(&[from, to, rule]),
                 vec![*once, u64::from(step.is_some()), step.unwrap_or(0)],
             ),
+            Ask::On { from, to, rule } => (code::ON, texts(&[from, to, rule]), Vec::new()),
             Ask::Wait { transfer, stable } => (code::WAIT, Vec::new(), vec![*transfer, u64::from(*stable)]),
             Ask::Commit => (code::COMMIT, Vec::new(), Vec::new()),
             Ask::CommitRegion { region } => {
@@ -241,7 +263,7 @@ impl Ask {
         Header { code, texts, numbers }
     }
 
-    /// Reads it. A code that this version does not know is an error that says so.
+    /// Decodes it. A code that this version does not know is a separate error.
     pub fn of_header(header: Header) -> Result<Ask, Malformed> {
         let Header { code, texts, numbers } = header;
         let wrong = || Malformed::new("an ask with other texts or numbers than its code has", 4);
@@ -274,6 +296,10 @@ impl Ask {
             };
             return Ok(Ask::Transfer { from, to, rule, step, once });
         }
+        if code == code::ON {
+            let [from, to, rule] = <[String; 3]>::try_from(texts).map_err(|_| wrong())?;
+            return if numbers.is_empty() { Ok(Ask::On { from, to, rule }) } else { Err(wrong()) };
+        }
         let [key] = <[String; 1]>::try_from(texts).map_err(|_| wrong())?;
         match (code, numbers.as_slice()) {
             (code::LEN, []) => Ok(Ask::Len { key }),
@@ -292,49 +318,60 @@ impl Ask {
             }
             (code::RELEASE, [once, fence, stable, region @ ..]) => {
                 let region = Region::of(key, region).ok_or_else(wrong)?;
-                Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)? })
+                Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)?, kind: None })
+            }
+            (code::RELEASE_TYPED, [once, fence, stable, kind, region @ ..]) => {
+                let region = Region::of(key, region).ok_or_else(wrong)?;
+                let kind = Some(u32::try_from(*kind).map_err(|_| wrong())?);
+                Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)?, kind })
             }
             (code::RELEASE_SHARED, [once, fence, stable, at, region @ ..]) => {
                 let region = Region::of(key, region).ok_or_else(wrong)?;
                 let (once, fence, at) = (*once, *fence, *at);
-                Ok(Ask::ReleaseShared { region, once, fence, stable: flag(*stable)?, at })
+                Ok(Ask::ReleaseShared { region, once, fence, stable: flag(*stable)?, at, kind: None })
+            }
+            (code::RELEASE_SHARED_TYPED, [once, fence, stable, at, kind, region @ ..]) => {
+                let region = Region::of(key, region).ok_or_else(wrong)?;
+                let (once, fence, at) = (*once, *fence, *at);
+                let kind = Some(u32::try_from(*kind).map_err(|_| wrong())?);
+                Ok(Ask::ReleaseShared { region, once, fence, stable: flag(*stable)?, at, kind })
             }
             (code::COMMIT_REGION, region) => {
                 Ok(Ask::CommitRegion { region: Region::of(key, region).ok_or_else(wrong)? })
             }
-            (16..=24 | 32..=40, _) => Err(wrong()),
+            (16..=24 | 32..=43, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }
 }
 
-/// How one ask of a body ended, or the body itself.
+/// The result of one request of a body, or of the body itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To the ask of this number, counted from 0 in the request.
+    /// The answer to a request.
     To {
-        /// Which ask.
+        /// The index of the request in the body, from 0.
         ask: u64,
-        /// How it ended.
+        /// Its status.
         status: Status,
-        /// What the ask's table says.
+        /// The numbers that the table of requests defines.
         numbers: Vec<u64>,
-        /// For a person, where it went wrong.
+        /// A message for people, after a failure.
         text: String,
     },
     /// The last frame.
     End {
-        /// Frames before it.
+        /// Number of frames before it.
         frames: u64,
-        /// How the body ended.
+        /// The status of the body.
         status: Status,
-        /// For a person, where it went wrong.
+        /// A message for people, after a failure.
         text: String,
     },
 }
 
 impl Answer {
-    /// The header that says it.
+    /// The header of the answer.
     pub fn header(&self) -> Header {
         match self {
             Answer::To { ask, status, numbers, text } => Header {
@@ -348,7 +385,7 @@ impl Answer {
         }
     }
 
-    /// Reads it.
+    /// Decodes it.
     pub fn of_header(header: Header) -> Result<Answer, Malformed> {
         let wrong = || Malformed::new("an answer with other texts or numbers than its code has", 4);
         let [text] = <[String; 1]>::try_from(header.texts).map_err(|_| wrong())?;
@@ -363,7 +400,7 @@ impl Answer {
         }
     }
 
-    /// Whether this header ends a body, of either direction.
+    /// Whether this header ends a request or reply body.
     pub fn is_end(header: &Header) -> bool {
         header.code == code::END
     }

@@ -1,42 +1,42 @@
-//! How an ask ended.
+//! The result of a request.
 
-/// The end of an ask, and of a body.
+/// The result of a request, and of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok,
-    /// There is no such object, container or variable.
+    /// The object, container or variable does not exist.
     NotFound,
-    /// An object of that name was there already; it was left as it is.
+    /// An object of that name already exists; it is unchanged.
     AlreadyExists,
-    /// The object ends before the bytes that were asked for.
+    /// The object ends before the requested bytes.
     ShortRead,
-    /// Somebody else did something that excludes this.
+    /// An action of another process makes this impossible.
     Conflict,
-    /// No right, or the wrong one.
+    /// Permission denied, or an invalid token.
     Denied,
     /// The request, a key or an argument is wrong.
     Invalid,
-    /// The server does not do this.
+    /// The server does not support this.
     Unsupported,
-    /// The store cannot be written to.
+    /// The store is read-only.
     ReadOnly,
-    /// The medium or a quota is full.
+    /// The storage or a quota is full.
     NoSpace,
-    /// Stored bytes are not what was written.
+    /// Stored bytes are corrupt.
     Corrupt,
-    /// The medium failed; whether it was done is not known.
+    /// An I/O error; it is unknown whether the request was executed.
     Io,
-    /// The server has too much to do: nothing was done, ask again.
+    /// The server is overloaded: nothing was done; ask again.
     Busy,
-    /// The time that the client allowed is over.
+    /// The client's time limit has passed.
     Deadline,
-    /// The lease under which it was to be done has ended: nothing was done.
+    /// The lease of the request has expired: nothing was done.
     LeaseExpired,
 }
 
 impl Status {
-    /// All of them; the place is the number in messages.
+    /// All statuses; the index is the number in messages.
     pub const ALL: [Status; 15] = [
         Status::Ok,
         Status::NotFound,
@@ -60,12 +60,12 @@ impl Status {
         self as u64
     }
 
-    /// The status of this number.
+    /// The status with this number.
     pub fn of_code(code: u64) -> Option<Status> {
         Self::ALL.into_iter().find(|status| status.code() == code)
     }
 
-    /// Its name, as in the header `Drystone-Status` of a reply.
+    /// Its name in a reply's header `Drystone-Status`.
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "ok",
@@ -86,12 +86,12 @@ impl Status {
         }
     }
 
-    /// The status of this name.
+    /// The status with this name.
     pub fn named(name: &str) -> Option<Status> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 
-    /// The HTTP status of a reply that is this alone.
+    /// The HTTP status of a reply that consists of this status only.
     pub fn http(self) -> u16 {
         match self {
             Status::Ok => 200,

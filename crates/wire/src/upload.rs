@@ -1,4 +1,4 @@
-//! Headers of a request that is a part of an upload.
+//! Headers of requests that belong to an upload in pieces.
 
 use crate::Malformed;
 
@@ -6,31 +6,32 @@ use crate::Malformed;
 pub const UPLOAD: &str = "drystone-upload";
 /// The header with the offset of a piece.
 pub const OFFSET: &str = "drystone-offset";
-/// The header with the length of the object that an upload ends.
+/// The header with the object's length, which ends an upload.
 pub const LENGTH: &str = "drystone-length";
 
-/// Characters of the name of an upload.
+/// Length of an upload's name in characters.
 const NAME_LEN: usize = 32;
 
-/// What such a request does.
+/// The step that such a request makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadStep {
-    /// Adds its body, whose first byte has this offset in the object.
+    /// Adds the request's body as the next piece.
     Piece {
-        /// Bytes before it.
+        /// Offset of its first byte in the object.
         offset: u64,
     },
-    /// Ends the object, which has this length.
+    /// Completes the object.
     End {
-        /// Bytes of the object.
+        /// Length of the object in bytes.
         length: u64,
     },
-    /// Removes what has come.
+    /// Removes the pieces received so far.
     Abandon,
 }
 
 impl UploadStep {
-    /// The step that the values of the three headers say. A number has one spelling, and a step one of both at most.
+    /// The step that the values of the three headers describe. A number has one spelling; offset and length
+    /// exclude each other.
     pub fn parse(name: &str, offset: Option<&str>, length: Option<&str>) -> Result<UploadStep, Malformed> {
         let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
         if name.len() != NAME_LEN || !name.bytes().all(is_digit) {
@@ -49,7 +50,7 @@ fn number(text: &str) -> Result<u64, Malformed> {
     let has_one_spelling = text == "0" || !text.starts_with('0');
     let is_number = !text.is_empty() && has_one_spelling && text.bytes().all(|c| c.is_ascii_digit());
     let number = text.parse().ok().filter(|_| is_number);
-    number.ok_or_else(|| Malformed::new("a header of an upload is no number of bytes", 0))
+    number.ok_or_else(|| Malformed::new("a header of an upload is not a number of bytes", 0))
 }
 
 #[cfg(test)]

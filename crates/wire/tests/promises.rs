@@ -1,4 +1,4 @@
-//! What a client and a server rely on: every value comes back, and bytes that were changed or cut are refused.
+//! Guarantees for clients and servers: every value is decoded as encoded, and changed or truncated bytes are refused.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use drystone_wire::{
@@ -25,11 +25,28 @@ fn asks() -> Vec<Ask> {
         Ask::Lock { region: region(Some(0)), once: 77, life: 10_000 },
         Ask::Renew { fence: 5 },
         Ask::Unlock { fence: 5 },
-        Ask::Release { region: region(None), once: 78, fence: 5, stable: true },
-        Ask::ReleaseShared { region: region(Some(1)), once: 80, fence: 0, stable: false, at: 1 << 20 },
+        Ask::Release { region: region(None), once: 78, fence: 5, stable: true, kind: None },
+        Ask::Release { region: region(None), once: 78, fence: 5, stable: true, kind: Some(7) },
+        Ask::ReleaseShared {
+            region: region(Some(1)),
+            once: 80,
+            fence: 0,
+            stable: false,
+            at: 1 << 20,
+            kind: None,
+        },
+        Ask::ReleaseShared {
+            region: region(Some(1)),
+            once: 80,
+            fence: 0,
+            stable: false,
+            at: 9,
+            kind: Some(!0),
+        },
         Ask::Wait { transfer: 1, stable: false },
         Ask::Commit,
         Ask::CommitRegion { region: region(Some(2)) },
+        Ask::On { from: "T".into(), to: "T_smooth".into(), rule: "function:name=smooth".into() },
         Ask::Transfer {
             from: "T".into(),
             to: "t/T32".into(),
@@ -49,7 +66,7 @@ fn request() -> Vec<u8> {
 }
 
 #[test]
-fn what_was_asked_comes_back() {
+fn requests_are_decoded_as_encoded() {
     let bytes = request();
     let frames = Frames::decode(&bytes).unwrap();
     assert_eq!(frames.status(), (Status::Ok, ""));
@@ -141,7 +158,7 @@ fn greetings_and_heads_of_messages_come_back_and_others_are_refused() {
     }
 }
 
-/// The bodies of the fuzz targets, on bytes that are mutated from sound ones.
+/// The bodies of the fuzz targets, on mutated valid bytes.
 #[test]
 fn hostile_bytes_do_no_harm() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,5 +1,5 @@
-//! The bodies in tests/vectors/wire are what this crate writes and reads. They are never written again: a new one is written by
-//! `DRYSTONE_NEW_VECTORS=1`, where there is none of its name.
+//! This crate writes and reads exactly the bodies in tests/vectors/wire. They are never rewritten: with
+//! `DRYSTONE_NEW_VECTORS=1` the test writes vectors whose files do not exist.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use std::fmt::Write;
@@ -36,7 +36,7 @@ fn bodies() -> Vec<(&'static str, Body)> {
                 (ask(Ask::Renew { fence: 9 }), vec![]),
                 (ask(Ask::Unlock { fence: 9 }), vec![]),
                 (
-                    ask(Ask::Release { region: region(None), once: 78, fence: 9, stable: true }),
+                    ask(Ask::Release { region: region(None), once: 78, fence: 9, stable: true, kind: None }),
                     vec![1, 2, 3, 4],
                 ),
                 (ask(Ask::Wait { transfer: 1, stable: false }), vec![]),
@@ -44,6 +44,13 @@ fn bodies() -> Vec<(&'static str, Body)> {
             ],
         ),
         ("v1_commit_region", vec![(ask(Ask::CommitRegion { region: region(Some(3)) }), vec![])]),
+        (
+            "v1_on",
+            vec![(
+                ask(Ask::On { from: "T".into(), to: "T_smooth".into(), rule: "function:name=smooth".into() }),
+                vec![],
+            )],
+        ),
         (
             "v1_exec",
             vec![
@@ -88,9 +95,36 @@ fn bodies() -> Vec<(&'static str, Body)> {
                     fence: 9,
                     stable: false,
                     at: 1 << 20,
+                    kind: None,
                 }),
                 vec![],
             )],
+        ),
+        (
+            "v1_release_typed",
+            vec![
+                (
+                    ask(Ask::Release {
+                        region: region(None),
+                        once: 82,
+                        fence: 0,
+                        stable: false,
+                        kind: Some(7),
+                    }),
+                    vec![1, 2, 3, 4],
+                ),
+                (
+                    ask(Ask::ReleaseShared {
+                        region: region(Some(3)),
+                        once: 83,
+                        fence: 9,
+                        stable: true,
+                        at: 1 << 20,
+                        kind: Some(u32::MAX),
+                    }),
+                    vec![],
+                ),
+            ],
         ),
         (
             "v1_reply",

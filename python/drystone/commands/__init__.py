@@ -1,7 +1,7 @@
-"""Commands that run in Python, as `import` and `plot`. The others run in Rust, where all are parsed.
+"""Commands that run in Python, such as `import` and `plot`. The others run in Rust, which parses all of them.
 
-Each command is a module with a function `run`, which takes the arguments as keywords, calls a function of the package
-and gives an `Outcome`. The outcome is printed as text or, with `--json`, as JSON; errors are one line on standard error.
+Each command is a module with a function `run`. It takes the arguments as keywords, calls a function of the package and
+returns an `Outcome`. The outcome is printed as text or, with `--json`, as JSON; errors are one line on standard error.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ MODULES = {
     "doctor": "doctor",
     "publish-hdf5": "publishing_hdf5",
 }
-"""The module of each command, by the name under which `crates/cli/src/args/python.rs` hands it over."""
+"""The module of each command, by its name in `crates/cli/src/args/python.rs`."""
 
 _INTERRUPTIBLE = ("import", "export", "copy")
-"""Commands that remove what they have made when Ctrl-C ends them."""
+"""Commands that remove their partial output when Ctrl-C ends them."""
 
 _CODES: list[tuple[type[BaseException], int]] = [
     (errors.NotFoundError, 3),
@@ -66,7 +66,7 @@ _pages: list[Any] = []
 
 
 def _page() -> Any:
-    """The page that a server shows in browsers: one object, made when first asked for."""
+    """The page that a server shows in browsers: one object, created at the first use."""
     with _making:
         if not _pages:
             from drystone.view.served import Pages
@@ -76,7 +76,7 @@ def _page() -> Any:
 
 
 def _name(found: dict[str, Any]) -> Any:
-    """A file name that is not UTF-8, as Python spells it; other objects stay."""
+    """Decode a file name that is not UTF-8; other objects stay as they are."""
     return os.fsdecode(bytes(found["bytes"])) if found.keys() == {"bytes"} else found
 
 
@@ -109,7 +109,7 @@ def _run(given: dict[str, Any]) -> int:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Shows warnings of the package as the compiled commands do, without the place in the code that called it."""
+    """Print warnings of the package as the compiled commands do, without the position of the call."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 

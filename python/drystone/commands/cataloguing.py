@@ -1,4 +1,4 @@
-"""`drystone catalog`: add containers to a catalogue, ask it, check it."""
+"""`drystone catalog`: add containers to a catalogue, query it, check it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drystone.errors import InvalidArgumentError
 
 
 def run(*, action: str, catalog: str, what: list[str], fresh: bool, update: bool) -> Outcome:
-    """One of the actions."""
+    """Run one of the actions."""
     for flag, is_set, one in (("fresh", fresh, "find"), ("update", update, "check")):
         if is_set and action != one:
             raise InvalidArgumentError(f"--{flag} is for drystone catalog {one}")
@@ -32,7 +32,7 @@ def run(*, action: str, catalog: str, what: list[str], fresh: bool, update: bool
         return Outcome(f"{counted(number, 'container')} forgotten", {"forgotten": number})
     done = known.add(what) if action == "add" else known.rebuild()
     data = {"added": done.added, "unchanged": done.unchanged, "failed": done.failed}
-    same = f", {done.unchanged} known as they are" if done.unchanged else ""
+    same = f", {done.unchanged} up to date" if done.unchanged else ""
     return Outcome(f"{counted(done.added, 'container')} added{same}", data)
 
 
@@ -42,7 +42,7 @@ def _found(matches: catalogue.Matches) -> Outcome:
     ]
     shown = [("path", "snapshot", "")]
     shown += [(r["path"], str(r["snapshot"]), "stale" if r["stale"] else "") for r in rows]
-    text = table(shown) if rows else "no container answers"
+    text = table(shown) if rows else "no container matches"
     return Outcome(text, {"found": rows, "gone": matches.gone, "closed": matches.closed})
 
 

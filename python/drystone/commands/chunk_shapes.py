@@ -1,4 +1,4 @@
-"""Chunk shapes as they are typed: one for all variables, or by variable."""
+"""Chunk shapes on the command line: one for all variables, or by variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`drystone diff`: what two containers, or two snapshots of one, hold differently."""
+"""`drystone diff`: the differences between two containers, or two snapshots of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drystone.comparing import diff
 
 
 def run(*, first: str, second: str, no_attrs: bool, **given: Any) -> Outcome:
-    """Name every difference; exit code 1 if there is one."""
+    """List every difference; exit code 1 if there is one."""
     found = diff(first, second, attrs=not no_attrs, **given, progress=True)
     data = [{name: value for name, value in asdict(one).items() if value is not None} for one in found]
     lines = [shown(str(one)) for one in found]

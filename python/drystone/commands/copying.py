@@ -1,4 +1,4 @@
-"""`drystone copy`: the newest values of a container, or of a part of it, in a new one."""
+"""`drystone copy`: copies the newest values of a container, or of a part of it, to a new one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(
     variables: list[str],
     overwrite: bool,
 ) -> Outcome:
-    """Copy, and say what the copy lacks."""
+    """Copy, and report what the copy lacks."""
     to = where(target)
     kept: Any = {"steps": _steps(steps), "chunks": chunk_shapes(chunks)}
     if transform is not None:

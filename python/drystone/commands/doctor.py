@@ -1,8 +1,9 @@
-"""`drystone doctor`: whether HDF5 programs use Drystone, and if not, why not; of a store, whether it keeps what containers need.
+"""`drystone doctor`: tests whether HDF5 programs use Drystone, or whether a store fulfils what containers need.
 
-Each HDF5 library is asked twice, in processes of their own: with the environment as it is, and with what `drystone hdf5-env` sets. A
-library that cannot be served at all differs from an environment that does not ask for it. That a file could be made proves nothing:
-HDF5 1.14 prints a message and goes on with its own format where a connector does not load, so the file is asked for its connector.
+Each HDF5 library is tested twice in separate processes: with the environment as it is, and with what `drystone
+hdf5-env` sets. So a library that cannot load the connector is told apart from an environment that does not select it.
+Creating a file proves nothing: if a connector does not load, HDF5 1.14 prints a message and continues with its own
+format. So the test asks the file for its connector.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OK, NOTE, BAD = "ok", "note", "BAD"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one test."""
 
     state: str
     what: str
@@ -33,7 +34,7 @@ class Finding:
 
 
 def run(*, store: str | None, option: list[str], library: list[str], program: list[str]) -> Outcome:
-    """Look at the plug-in, the environment and every library; exit code 1 if something is not as it should be."""
+    """Test the plug-in, the environment and every library; exit code 1 if something is wrong."""
     if store is not None:
         return of_store(store, option)
     if option:
@@ -42,7 +43,7 @@ def run(*, store: str | None, option: list[str], library: list[str], program: li
 
 
 def _of_programs(named: list[Path], programs: list[Path]) -> Outcome:
-    """Whether HDF5 programs use Drystone."""
+    """Test whether HDF5 programs use Drystone."""
     asked = [library for program in programs for library in library_of(program)]
     findings = [*of_plugin(hdf5.plugin()), *of_environment(os.environ)]
     for program in programs:
@@ -67,10 +68,10 @@ def _of_programs(named: list[Path], programs: list[Path]) -> Outcome:
 
 
 def of_store(named: str, options: list[str]) -> Outcome:
-    """The table of promises; exit code 1 if one is not kept."""
+    """The table of guarantees; exit code 1 if one does not hold."""
     pairs = dict(option.partition("=")[::2] for option in options)
     if not all("=" in option for option in options):
-        # The text may hold a secret.
+        # The text may contain a secret.
         raise InvalidArgumentError("an option of a store is written NAME=VALUE")
     location = place(named)
     promises, latency, bandwidth, left = _core.examine(location, store_options(location, pairs))
@@ -108,11 +109,11 @@ def of_store(named: str, options: list[str]) -> Outcome:
 
 
 def of_plugin(path: Path) -> list[Finding]:
-    """Whether the file is one that HDF5 can load."""
+    """Test whether HDF5 can load the file."""
     if not path.exists():
         remedy = "this package was built without it; in a checkout: make setup; otherwise install a wheel"
         return [Finding(BAD, f"the plug-in is not at {path}", remedy)]
-    # Loading runs its constructors: not in this process. Binding at once finds what is undefined.
+    # Loading runs constructors, so it happens in another process. Binding at once finds undefined symbols.
     script = (
         "import ctypes, os, sys; p = ctypes.CDLL(sys.argv[1], os.RTLD_NOW | os.RTLD_LOCAL); "
         "p.H5PLget_plugin_info; sys.exit(p.H5PLget_plugin_type() != 1)"
@@ -123,11 +124,11 @@ def of_plugin(path: Path) -> list[Finding]:
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return [Finding(BAD, f"the plug-in {path} cannot be loaded: {said}", "install the package again")]
-    return [Finding(OK, f"the plug-in {path} loads, and needs nothing that is not there")]
+    return [Finding(OK, f"the plug-in {path} loads, with all that it needs")]
 
 
 def of_environment(environment: Mapping[str, str]) -> list[Finding]:
-    """Whether the variables ask for it."""
+    """Test whether the variables select the connector."""
     set_it = 'eval "$(drystone hdf5-env)"'
     found = []
     connector, _, options = environment.get(hdf5.CONNECTOR_VARIABLE, "").strip().partition(" ")
@@ -168,14 +169,14 @@ def of_environment(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def ctypes_same(first: Path, second: Path) -> bool:
-    """Whether two paths lead to files with the same bytes."""
+    """Whether two paths name files with the same bytes."""
     if not second.exists():
         return False
     return first.samefile(second) or first.read_bytes() == second.read_bytes()
 
 
 def of_library(library: Library, environment: Mapping[str, str]) -> list[Finding]:
-    """What a libhdf5 does now, and what it would do with the connector."""
+    """What a libhdf5 does now, and what it would do with the connector's environment."""
     now = ask(library.path, environment)
     name = f"HDF5 {version_text(now)} of {library.user}"
     if now.version is None or now.version == (0, 0, 0):
@@ -205,12 +206,12 @@ def of_library(library: Library, environment: Mapping[str, str]) -> list[Finding
 
 
 def version_text(answer: Answer) -> str:
-    """As HDF5 writes it."""
+    """The version, as HDF5 writes it."""
     return ".".join(map(str, answer.version)) if answer.version else "of unknown version"
 
 
 def last(said: str) -> str:
-    """What HDF5 says at the bottom of its stack of errors: the cause."""
+    """The last entry of HDF5's error stack: the cause."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("#") and "():" in line]
     return (

@@ -1,4 +1,4 @@
-"""`drystone plot`: a plane, a series, or the map of the blocks of a variable, as a picture."""
+"""`drystone plot`: draws a plane, a series, or the blocks of a variable, as a picture."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from drystone.drawing import plot
 
 
 def run(*, container: str, variable: str, **given: Any) -> Outcome:
-    """Draw it."""
+    """Draw the picture."""
     drawn = plot(container, variable, **given)
     return Outcome(f"{drawn.file}: {drawn.shows}", asdict(drawn))

@@ -1,4 +1,4 @@
-"""`drystone export`: variables into a file of another format."""
+"""`drystone export`: copies variables into a file of another format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drystone.interchange.exporting import export
 
 
 def run(*, container: str, file: str, chunks: list[str], **given: Any) -> Outcome:
-    """Write the file. Items that the format cannot hold are named; the rest is written."""
+    """Write the file. Items that the format cannot hold are reported; the rest is written."""
     written = export(container, file, chunks=chunk_shapes(chunks), **given, progress=True)
     rows = [("name", "shape", "size")]
     rows += [(v.name, str(v.shape), size(v.bytes)) for v in written.variables]

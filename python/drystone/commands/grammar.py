@@ -1,4 +1,4 @@
-"""All commands and their arguments as data, read off the parser; tests and documents are compared with it."""
+"""All commands and their arguments as data, from the parser; tests compare documents with it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Argument:
 
     name: str
     flags: tuple[str, ...]
-    """How it is given, as in `-o` and `--output`; none where it goes by its place."""
+    """The flags, such as `-o` and `--output`; none for positional arguments."""
     help: str
     takes: str | None
-    """How its value is called; None for a switch."""
+    """The name of its value; None for a switch."""
     values: tuple[str, ...]
-    """The values it may have, where they are few."""
+    """The allowed values, if they are few."""
     required: bool
     many: bool
 

@@ -9,7 +9,7 @@ from drystone.commands.outcome import Outcome
 
 
 def run(*, options: list[str], off: bool) -> Outcome:
-    """Say them; for a shell of the Bourne family."""
+    """Print them for a shell of the Bourne family."""
     if off:
         lines = [f"unset {hdf5.CONNECTOR_VARIABLE}", f"unset {hdf5.PATH_VARIABLE}"]
         return Outcome("\n".join(lines), {})

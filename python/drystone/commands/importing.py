@@ -1,4 +1,4 @@
-"""`drystone import`: a file of another format into a container."""
+"""`drystone import`: copies a file of another format into a container."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from drystone.counted import counted, size
 from drystone.interchange.importing import import_file
 
 _COLUMN = 32
-"""Characters of names in a column of the table."""
+"""The most characters of member names in a column of the table."""
 
 
 def run(**given: Any) -> Outcome:
-    """Copy; what cannot be stored is named, and the rest is copied."""
+    """Copy; items that cannot be stored are reported, and the rest is copied."""
     codecs = given.pop("transform")
     if codecs is not None:
         given["transform"] = None if codecs == "none" else codecs
@@ -27,7 +27,7 @@ def run(**given: Any) -> Outcome:
 
 
 def _shown(dtype: np.dtype[Any]) -> str:
-    """A type in a column; of records the members, if these are few."""
+    """A type for a column; for records the members, if they are few."""
     if dtype.names is None:
         return str(dtype)
     names = ", ".join(dtype.names)

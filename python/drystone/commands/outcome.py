@@ -1,4 +1,4 @@
-"""What a command found or did."""
+"""The outcome of a command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Outcome:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns, the first aligned left; the first row is the header."""
+    """A table with aligned columns, the first one to the left; the first row is the header."""
     rows = [[shown(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
 
@@ -30,7 +30,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def shown(text: str) -> str:
-    """On one line: names may contain newlines and control sequences of terminals."""
+    """Text on one line: names may contain newlines and control sequences of terminals."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -3,8 +3,8 @@
 Turns a file that an HDF5 program wrote through the connector into a genuine HDF5 file, which needs no
 plug-in.
 
-The copy is made by an HDF5 library in a process of its own, which opens the file with `publish=1` and closes it: the same as a program
-that is configured so. Killed at any moment, FILE is either what it was, or the genuine file.
+An HDF5 library makes the copy in a separate process, which opens the file with `publish=1` and closes it, as a program
+with that configuration does. If it is killed at any moment, FILE is either unchanged or the genuine file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def run(*, path: str, library: str | None) -> Outcome:
-    """Replace the stub by the copy."""
+    """Replace the stub with the copy."""
     return _published(Path(path), [Path(library)] if library else None)
 
 
@@ -59,7 +59,7 @@ def _published(path: Path, candidates: list[Path] | None) -> Outcome:
 
 
 def is_stub(path: Path) -> bool:
-    """Whether a file stands for a container that an HDF5 program wrote."""
+    """Whether a file is the stub of a container that an HDF5 program wrote."""
     return begins(path).startswith(SIGNATURE + b"DRYSTONE")
 
 

@@ -1,7 +1,7 @@
-"""`drystone mount` in a process without the package: it lasts for days, and what only Python needs would stay in memory.
+"""`drystone mount` in a process without the package: a mount lasts for days, and the package would stay in memory.
 
-As a program: `small_process.py EXTENSION WORD...` runs the command with the words. It imports few modules,
-all from the standard library.
+As a program: `small_process.py EXTENSION WORD...` runs the command with the words. It imports few modules, all from
+the standard library.
 """
 
 import signal
@@ -11,7 +11,7 @@ from importlib.util import module_from_spec
 
 
 def main() -> int:
-    """Run a command of the extension module; gives its exit code."""
+    """Run a command of the extension module; returns its exit code."""
     # The command runs outside the interpreter, which would only notice Ctrl-C afterwards.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     loader = ExtensionFileLoader("drystone._core", sys.argv[1])

@@ -1,4 +1,4 @@
-"""`drystone tag`: attributes by which containers are found, shown and set."""
+"""`drystone tag`: shows and sets attributes by which containers are found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drystone.opening import open as dry_open
 
 
 def run(*, container: str, tags: list[str], of: str) -> Outcome:
-    """All tags are set as one commit; without any they are shown."""
+    """Set all tags as one commit; without any, show them."""
     values = dict(_tag(text) for text in tags)
     with dry_open(where(container), "r+" if values else "r") as c:
         tagged = c[of] if of else c
@@ -33,5 +33,5 @@ def _tag(text: str) -> tuple[str, Any]:
         parsed = json.loads(value)
     except ValueError:
         return name, value
-    # Other JSON values are taken as texts: "null" would remove the tag.
+    # Other JSON values are texts: "null" would remove the tag.
     return name, value if parsed is None else parsed

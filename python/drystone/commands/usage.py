@@ -11,7 +11,7 @@ from drystone.disk_use import du
 
 
 def run(*, container: str, **given: Any) -> Outcome:
-    """Show it as a table."""
+    """Print it as a table."""
     found = du(container, **given)
     rows = [("name", "blocks", "stored", "decoded", "ratio")]
     rows += [

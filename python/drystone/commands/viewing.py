@@ -1,4 +1,4 @@
-"""`drystone view`: the container as a page in the browser, served on this machine alone."""
+"""`drystone view`: serves a page with the container to browsers on this machine only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*, container: str, port: int | None, no_browser: bool, damaged: bool) ->
             signal.signal(stop, lambda *_: done.set())
         with server.start():
             print(server.url, flush=True)
-            print("Ctrl-C ends it. Whoever has this address can read the container.", file=sys.stderr)
+            print("Ctrl-C ends it. Anyone with this address can read the container.", file=sys.stderr)
             if not no_browser and _has_screen():
                 threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
             done.wait()

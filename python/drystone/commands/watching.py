@@ -1,4 +1,4 @@
-"""`drystone top`: a running simulation: its steps, rates, writers, and the ranks that a step waits for."""
+"""`drystone top`: shows a running simulation: steps, rates, writers, and the ranks that a step waits for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drystone.counted import counted, size
 from drystone.errors import InvalidArgumentError
 
 _MOST = 10
-"""Writers and incomplete steps that are shown."""
+"""The most writers and incomplete steps that are shown."""
 
 _BACK, _CLEAR = "\x1b[H", "\x1b[2J\x1b[H"
 
@@ -24,20 +24,20 @@ class Frame:
     """The state of a container at one moment."""
 
     at: float
-    """Seconds of a clock that only goes forward."""
+    """Seconds of a monotonic clock."""
     snapshot: int
     steps: int
     last_step: int | None
     nbytes: int
-    """Of all files."""
+    """Bytes of all files."""
     writers: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """State and bytes of the log, by number."""
+    """State and log bytes of each writer, by number."""
     waits: str = ""
     incomplete: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, c: Container, at: float) -> Frame:
-        """The present state. Lists the store and reads the ends of logs."""
+        """The current state. Lists the store and reads the ends of logs."""
         c.refresh()
         found, steps = c.describe(), c.steps
         return cls(
@@ -116,7 +116,7 @@ def _grown(now: Frame, before: Frame | None) -> list[tuple[int, float]]:
 
 
 def run(*, container: str, at: int | None, damaged: bool, interval: float, once: bool, json: bool) -> Outcome:
-    """Look, wait, look again; on a terminal until Ctrl-C."""
+    """Print frames at an interval; on a terminal until Ctrl-C."""
     if not 0.01 <= interval <= 86_400:
         raise InvalidArgumentError(f"--interval is 0.01 to 86400 seconds, not {interval:g}")
     if at is not None:

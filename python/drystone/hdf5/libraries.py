@@ -1,4 +1,4 @@
-"""The HDF5 libraries that there are, and what each does in a given environment: asked in a process of its own, which may crash."""
+"""The installed HDF5 libraries, and what each does in a given environment, tested in separate processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 OLDEST = (1, 14, 0)
-"""The first HDF5 whose interface for connectors is the one that the plug-in speaks."""
+"""The first HDF5 version whose connector interface the plug-in supports."""
 
 PACKAGES = ("h5py", "netCDF4", "tables")
 _PROBE = Path(__file__).parent / "probe.py"
@@ -24,7 +24,7 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class Library:
-    """A libhdf5, and who uses it."""
+    """A libhdf5, and its user."""
 
     path: Path
     user: str
@@ -32,15 +32,15 @@ class Library:
 
 @dataclass(frozen=True)
 class Answer:
-    """The result when a library was asked to create a file."""
+    """The result of creating a file with a library."""
 
     version: tuple[int, int, int] | None
     connector: str | None
-    """That of the file which was made; None where none was."""
+    """The connector of the created file; None if none was created."""
     plugins_off: bool
-    """Whether the library was told to load no plug-ins (HDF5_PLUGIN_PRELOAD=::)."""
+    """Whether the library was told not to load plug-ins (HDF5_PLUGIN_PRELOAD=::)."""
     said: str
-    """What it printed, or how it ended."""
+    """Its output, or how it ended."""
 
     @property
     def too_old(self) -> bool:
@@ -49,7 +49,7 @@ class Answer:
 
 
 def libraries(more: list[Path]) -> list[Library]:
-    """Those of the packages in this Python, the system's, and `more`; each file once."""
+    """The libraries of this Python's packages, the system's, and `more`; each file once."""
     found = [Library(path, f"--library {path}") for path in more]
     for package in PACKAGES:
         spec = find_spec(package)
@@ -66,12 +66,12 @@ def libraries(more: list[Path]) -> list[Library]:
 
 
 def library_of(program: Path) -> list[Library]:
-    """The HDF5 that a program is linked with."""
+    """The HDF5 library that a program is linked with."""
     return [Library(path, program.name) for path in _needed(program)]
 
 
 def _linked(home: Path) -> list[Path]:
-    """The libraries that the extension modules of a package built here are linked with."""
+    """The libraries that the extension modules of a locally built package are linked with."""
     return sorted({path for module in home.glob("*.so") for path in _needed(module)})
 
 
@@ -81,7 +81,7 @@ def _needed(binary: Path) -> list[Path]:
 
 
 def ask(library: Path, environment: Mapping[str, str], path: Path | None = None) -> Answer:
-    """Let a library make and close a file (or only open and close `path`) in a process with this environment."""
+    """Create and close a file (or only open and close `path`) with a library, in a process with this environment."""
     with tempfile.TemporaryDirectory() as folder:
         target = ["open", str(path)] if path is not None else ["create", str(Path(folder) / "probe.h5")]
         try:

@@ -1,7 +1,7 @@
-"""A program that speaks HDF5: `probe.py LIBHDF5 create|open FILE`, by ctypes alone.
+"""A minimal HDF5 program: `probe.py LIBHDF5 create|open FILE`, using ctypes only.
 
-It does what any program does: H5Fcreate or H5Fopen with defaults, so that the environment decides which connector is used, then
-H5Fclose. Prints JSON objects, one per line, as far as it comes; HDF5's own words go to standard error.
+It does what any program does: H5Fcreate or H5Fopen with defaults, so that the environment selects the connector, then
+H5Fclose. It prints JSON objects, one per line, as far as it gets; HDF5's own messages go to standard error.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ VOL_PLUGINS = 2
 
 
 def main(library: str, act: str, path: str) -> int:
-    """Say the version, whether plug-ins are off, and the connector of the file; 0 if it could be made and closed."""
+    """Print the version, whether plug-ins are off, and the file's connector; 0 if the file was created and closed."""
     hdf5 = ctypes.CDLL(library)
     numbers = [ctypes.c_uint() for _ in range(3)]
     hdf5.H5get_libversion(*(ctypes.byref(number) for number in numbers))

@@ -1,1 +1,1 @@
-"""Files of other formats: copied into containers, and written from them."""
+"""Files of other formats: import into containers, and export from them."""

@@ -1,7 +1,8 @@
-"""The dimensions of a netCDF file that is to hold given variables.
+"""The dimensions of a netCDF file that will hold given variables.
 
-There an axis belongs to a dimension, which has one length and is seen from the group that defines it and all below; a container has a
-name and a length for each axis. Which axes share a dimension is decided before the file is made: one that grows along any of them is unlimited.
+In netCDF, an axis refers to a dimension, which has one length and is visible in the group that defines it and all
+groups below. In a container, each axis has its own name and length. So this module decides before the file is created
+which axes share a dimension; one that any of them can grow along is unlimited.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 @dataclass
 class Axis:
-    """The wanted dimension of an axis; `shares` if a longer dimension will do, as for steps."""
+    """The wanted dimension of an axis; `shares`: a longer dimension may be used, as for steps."""
 
     name: str
     length: int
@@ -34,7 +35,7 @@ class _Dimension:
 
 
 class Dimensions:
-    """Dimensions by group, made as variables ask for them."""
+    """Dimensions by group, defined as variables need them."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], _Dimension] = {}
@@ -73,7 +74,7 @@ class Dimensions:
         return found
 
     def _above(self, group: str, name: str) -> _Dimension | None:
-        """The nearest one of that name, of the group or one above it."""
+        """The nearest dimension of that name, in the group or one above it."""
         while (group, name) not in self._made and group:
             group = group.rpartition("/")[0]
         return self._made.get((group, name))

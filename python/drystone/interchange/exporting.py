@@ -1,4 +1,4 @@
-"""Variables into HDF5, netCDF-4, Zarr or XDMF, a selection of one into .npy or CSV; piece by piece."""
+"""Exports variables to HDF5, netCDF-4, Zarr or XDMF, or a selection of one to .npy or CSV, piece by piece."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class ExportedVariable:
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote."""
+    """The result of an export."""
 
     file: str
     format: str
     variables: list[ExportedVariable]
     lost: list[str]
-    """What the format cannot hold."""
+    """Items that the format cannot hold."""
 
 
 def export(
@@ -74,32 +74,36 @@ def export(
 ) -> Exported:
     """Copy variables into a file of another format, piece by piece.
 
-    The file appears when it is complete. Items that the format cannot hold are left out: a warning names
-    them, and so does `lost`.
-    See docs/guide/import.md.
+    The file appears when it is complete. Items that the format cannot hold are left out; a warning and `lost` name
+    them. See docs/guide/import.md.
 
     Args:
         container: A path or URL, or a container that is open.
-        file: The file to write, .h5, .nc, .xdmf, .npy or .csv, or the folder, .zarr. Beside `x.xdmf` the values go to `x.h5`.
+        file: The file to write, .h5, .nc, .xdmf, .npy or .csv, or the folder, .zarr. The values of `x.xdmf` are
+            written to `x.h5` beside it.
         variables: Names of variables, or of members as `name.member`; by default all.
-        select: For .npy and .csv: which cells of the one variable, as an index of NumPy or a text such as `[-1, :, 0:8]`.
-        format: One of `hdf5`, `netcdf`, `zarr`, `xdmf`, `npy` and `csv`; by default what the name of the file says.
-        compression: For .h5, .nc and .xdmf the level of deflate, for .zarr that of Zstandard, 0 to 9, behind a shuffle of bytes; by
+        select: For .npy and .csv: the cells of the one variable, as a NumPy index or a text such as
+            `[-1, :, 0:8]`.
+        format: One of `hdf5`, `netcdf`, `zarr`, `xdmf`, `npy` and `csv`; by default the suffix of the file determines
+            it.
+        compression: A level from 0 to 9, after a byte shuffle: deflate for .h5, .nc and .xdmf, Zstandard for .zarr; by
             default none.
-        chunks: For .h5, .nc, .xdmf and .zarr: one chunk shape without the axis of steps, None for none, or shapes by variable; by
-            default what each variable has.
-        overwrite: Replace a file that is there.
-        at: An earlier snapshot, by its number.
-        damaged: Export what is left of a container that has lost files; else that is a `CorruptError`.
-        progress: As of `import_file`.
+        chunks: For .h5, .nc, .xdmf and .zarr: one chunk shape without the step axis, None for none, or shapes by
+            variable; by default those of the variables.
+        overwrite: Replace an existing file.
+        at: The number of an earlier snapshot.
+        damaged: Export what is left of a container that has lost files. Otherwise it raises `CorruptError`.
+        progress: As in `import_file`.
 
     """
     path = Path(file)
     kind = format or _SUFFIXES.get(path.suffix.lower())
     if kind is None:
-        raise InvalidArgumentError(f"{path}: the name says no format; format is one of {', '.join(_FORMATS)}")
+        raise InvalidArgumentError(
+            f"{path}: the suffix determines no format; format is one of {', '.join(_FORMATS)}"
+        )
     if kind not in _FORMATS:
-        raise InvalidArgumentError(f"{kind!r} is no format that is known: {', '.join(_FORMATS)}")
+        raise InvalidArgumentError(f"{kind!r} is not a known format: {', '.join(_FORMATS)}")
     if compression is not None and not 0 <= compression <= 9:
         raise InvalidArgumentError(f"compression is a level from 0 to 9, not {compression}")
     stored = Stored(compression, chunks)
@@ -137,7 +141,7 @@ def export(
                 exported = [variable(c, name) for name in chosen]
                 xdmf.write(c, exported, part, written, values.name, lost)
     for what in lost:
-        warn(f"not taken over: {what}")
+        warn(f"not preserved: {what}")
     return Exported(str(path), kind, [ExportedVariable(*row) for row in rows], lost)
 
 
@@ -151,7 +155,7 @@ def _many(
     stored: Stored,
     progress: Progress,
 ) -> list[Row]:
-    """Variables into HDF5, netCDF or Zarr."""
+    """Write variables to HDF5, netCDF or Zarr."""
     found = (variable(c, name) for name in chosen)
     exported = list({(v.name, v.member): v for v in found}.values())
     stored.require_known(exported)
@@ -159,12 +163,12 @@ def _many(
         rows: list[Row] = _WRITERS[kind](c, exported, part, lost, stored, progress)
         if kind == "zarr":
             return rows
-        os.truncate(part, part.stat().st_size)  # room that was found for it and not used
-    except (OSError, RuntimeError) as error:  # as which these packages show what the system said
+        os.truncate(part, part.stat().st_size)  # space that was reserved and not used
+    except (OSError, RuntimeError) as error:  # how these packages report system errors
         if isinstance(error, DrystoneError):
             raise
         failed = unwritable(path, error)
-        # The HDF5 of netCDF writes again when the process ends, and crashes where there is no room for it.
+        # netCDF's HDF5 writes again when the process ends, and crashes if the disk is full.
         with suppress(OSError):
             os.truncate(part, 0)
         raise failed from None

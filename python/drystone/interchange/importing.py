@@ -1,4 +1,4 @@
-"""A file of another format into a container, box by box."""
+"""Imports a file of another format into a container, box by box."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from drystone.undoing import Addition
 from drystone.values import fill_bytes
 
 _MOST = 8 << 20
-"""Bytes of a box, of which two are in memory."""
+"""Bytes of a box; two are in memory."""
 _MOST_LYING = 32 << 20
-"""Bytes of one that is put from where it lies in the file: the fewer and larger, the better a block is cut."""
+"""Bytes of a box that is put directly from the mapped file: fewer and larger blocks are cut better."""
 _WORTH_SAMPLING = 64 << 10
-"""Bytes of an array for which codecs are chosen by sampling it."""
+"""Smallest array, in bytes, for which codecs are chosen from samples."""
 _MOST_DIMENSIONS = 8
 
 Transform = str | Sequence[str | Mapping[str, Any]] | None
@@ -53,23 +53,23 @@ class ImportedVariable:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     bytes: int
-    """In memory; of texts, a guess."""
+    """Bytes in memory; an estimate for texts."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import copied."""
+    """The result of an import."""
 
     format: str
     container: str
     variables: list[ImportedVariable]
     lost: list[str]
-    """What could not be stored."""
+    """Items that could not be stored."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is imported, and how."""
+    """The selection of an import, and its options."""
 
     below: str
     only: list[str]
@@ -93,25 +93,26 @@ def import_file(
 ) -> Imported:
     """Copy a file of another format into a container, piece by piece.
 
-    The container is created, or added to. An import that fails leaves the container as it was. What cannot be stored is
-    left out: a warning names it, and so does `lost`. See docs/guide/import.md.
+    The container is created, or added to. An import that fails leaves the container unchanged. Items that cannot be
+    stored are left out; a warning and `lost` name them. See docs/guide/import.md.
 
     Args:
         file: An HDF5, netCDF, Zarr, .npy or ADIOS BP file.
         container: A path or URL.
-        format: One of `hdf5`, `netcdf`, `zarr`, `npy` and `adios`; by default what contents or name of the file say.
-        group: The group that everything is put below.
+        format: One of `hdf5`, `netcdf`, `zarr`, `npy` and `adios`; by default the contents or the suffix of the file
+            determine it.
+        group: The group below which everything is put.
         only: Paths of arrays and groups of the file; by default all.
-        steps: The dimension that becomes the steps, where it comes first.
+        steps: The dimension that becomes the steps of arrays that have it first.
         into_existing: Create the container also in a folder that holds other files.
-        transform: Codecs for all variables, as of `create_variable`, None for none. By default `"auto"`, which samples, for
-            numbers that take 64 KiB and more, and none for the rest.
-        declare: A file in the dataset language (docs/reference/language.md), for raw files: the variables of its datasets
-            are created, and the file is the memory of one of its fragments, step behind step. A text that is declared
-            already changes nothing, so that the next file adds steps.
-        fragment: The name of that fragment, which needs no parameter.
-        progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
-            bar where standard error is a terminal.
+        transform: Codecs for all variables, as in `create_variable`; None for none. By default `"auto"`, chosen from
+            samples, for numbers of 64 KiB and more, and none for the rest.
+        declare: A file in the dataset language (docs/reference/language.md), for raw files: the variables of its
+            datasets are created, and the file is the memory of one of its fragments, step after step. A text that is
+            already declared changes nothing, so the next file adds steps.
+        fragment: The name of that fragment, which must need no parameter.
+        progress: Called as `progress(done, total)` in bytes; returning False stops (`CancelledError`). True shows a
+            bar if standard error is a terminal.
 
     """
     path, to = Path(file), where(container)
@@ -119,7 +120,7 @@ def import_file(
         return _raw(path, to, declare, fragment, into_existing, progress)
     name = format or format_of(path)
     if name not in READERS:
-        raise InvalidArgumentError(f"{name!r} is no format that is known: {', '.join(READERS)}")
+        raise InvalidArgumentError(f"{name!r} is not a known format: {', '.join(READERS)}")
     below = f"{group.strip('/')}/" if group.strip("/") else ""
     chosen = names(only)
     with _opened(name, path) as contents, Progress(progress) as bar:
@@ -144,7 +145,7 @@ def import_file(
             raise
         adding.finish()
     for what in contents.lost:
-        warn(f"not taken over: {what}")
+        warn(f"not preserved: {what}")
     return Imported(name, str(to), copied, contents.lost)
 
 
@@ -187,7 +188,7 @@ def _opened(name: str, path: Path) -> Iterator[Contents]:
 def _copy(
     c: Container, contents: Contents, wanted: list[Array], how: _Wanted, progress: Progress
 ) -> list[ImportedVariable]:
-    """Copies arrays; says what each is."""
+    """Copies arrays, and describes each."""
     copied: list[ImportedVariable] = []
     progress.expect(sum(a.nbytes for a in wanted))
     _create(c, contents, wanted, how)
@@ -215,7 +216,7 @@ def _has_steps(array: Array, dim: str | None) -> bool:
 
 
 def _create(c: Any, contents: Contents, wanted: list[Array], how: _Wanted) -> None:
-    """Groups and variables, as one commit."""
+    """Create groups and variables, as one commit."""
     below, step_dim = how.below, how.step_dim
     with c.batch():
         for path, attrs in contents.groups.items():
@@ -250,7 +251,7 @@ def _create(c: Any, contents: Contents, wanted: list[Array], how: _Wanted) -> No
                     },
                 )
                 if None in shape and 0 in array.shape:
-                    made.resize(array.shape[own])  # no cell will make it grow
+                    made.resize(array.shape[own])  # an empty axis would never grow
             except UnsupportedError as error:
                 contents.lost.append(f"{array.path} ({error})")
                 wanted.remove(array)
@@ -280,7 +281,7 @@ def _create_group(c: Any, path: str, attrs: dict[str, Any]) -> None:
 
 
 def _chunks(array: Array, steps: bool) -> tuple[int, ...] | None:
-    """The chunks of the file, if one is neither the whole nor tiny."""
+    """The chunk shape of the file, unless it is the whole array or tiny."""
     chunks = array.chunks[1:] if array.chunks and steps else array.chunks
     shape = array.shape[1:] if steps else array.shape
     if not chunks or all(c >= n for c, n in zip(chunks, shape, strict=True)):
@@ -306,7 +307,7 @@ def _fill(array: Array) -> Any:
 
 
 def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
-    """Each box, while the next is being read, if it has to be, and that takes a while."""
+    """Read each box while the one before is put, if reading takes time."""
     if array.lies or array.nbytes <= SMALL:
         for box in boxes(array.shape, None, array.dtype.itemsize, _MOST_LYING):
             yield box, _read(array, box)
@@ -328,7 +329,7 @@ def _read(array: Array, box: Box) -> npt.NDArray[Any]:
         return values if box else np.asarray(values, array.dtype)
     except (DrystoneError, OSError, MemoryError):
         raise
-    except Exception as error:  # of whatever package decodes it
+    except Exception as error:  # any error of the decoding package
         raise CorruptError(f"{array.path} cannot be read: {error}") from error
 
 

@@ -1,7 +1,7 @@
-"""Ctrl-C ends a command where it can still remove what it has made.
+"""Ctrl-C ends a command at points where it can still remove its partial output.
 
-Python raises KeyboardInterrupt wherever the main thread is, and drops it in callbacks of the collector. So it is noted, too, and what works piece
-by piece asks after each.
+Python raises KeyboardInterrupt at any position of the main thread, and drops it in callbacks of the collector. So the
+signal is also recorded, and work in pieces checks for it after each piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _asked = threading.Event()
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Within the block the first SIGINT is noted and raised; the second ends the process. Programs that handle it themselves still do."""
+    """Within the block, the first SIGINT is recorded and raised; the second ends the process.
+
+    A program's own handler stays.
+    """
     before = signal.getsignal(signal.SIGINT)
     usual = before in (signal.SIG_DFL, signal.default_int_handler)
     if not usual or threading.current_thread() is not threading.main_thread():
@@ -28,7 +31,7 @@ def noted() -> Iterator[None]:
     told = sys.unraisablehook
 
     def tell(what: sys.UnraisableHookArgs) -> None:
-        """What Python drops, but for that interruption, which is noted."""
+        """Report exceptions that Python drops, except KeyboardInterrupt, which was recorded."""
         if what.exc_type is not KeyboardInterrupt:
             told(what)
 
@@ -48,6 +51,6 @@ def _note(*_: Any) -> None:
 
 
 def check() -> None:
-    """A KeyboardInterrupt if one was noted."""
+    """Raise KeyboardInterrupt if a signal was recorded."""
     if _asked.is_set():
         raise KeyboardInterrupt

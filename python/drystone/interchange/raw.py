@@ -60,7 +60,7 @@ def copy_raw(
 
 
 def _steps(file: Path, fragment: Fragment) -> int:
-    """How many steps the file holds; 1 for a fragment without steps."""
+    """The number of steps in the file; 1 for a fragment without steps."""
     length, step = file.stat().st_size, fragment.nbytes
     many = length // step if step else 0
     if length != many * step or (not fragment.has_steps and many != 1):

@@ -1,7 +1,7 @@
 """Containers in ParaView, and in any program with VTK's Python: docs/guide/paraview.md.
 
-`plugin_path()` is the file that ParaView loads: Tools, Manage Plugins, Load New, or `paraview.simple.LoadPlugin`. The
-reading itself (`reading`) needs neither ParaView nor VTK; `algorithm` needs VTK alone.
+ParaView loads the file at `plugin_path()`: Tools, Manage Plugins, Load New, or `paraview.simple.LoadPlugin`. The
+module `reading` needs neither ParaView nor VTK; `algorithm` needs VTK only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A reader for VTK's pipelines: time steps, pieces, and levels of precision. It needs VTK alone, not ParaView."""
+"""A reader for VTK's pipelines: time steps, pieces, and levels of precision. It needs VTK only, not ParaView."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["ContainerReader"]
 
 
 class ContainerReader(VTKPythonAlgorithmBase):
-    """The variables of a container that lie on one mesh, as an image, a rectilinear grid, or particles.
+    """The variables of a container on one mesh, as an image, a rectilinear grid, or particles.
 
     Each piece of a parallel program reads the blocks of its own extent. `SetFileName` takes a folder, a URL, or the
     `drystone.json` in a folder.
@@ -53,7 +53,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
         self._set("path", path or "")
 
     def SetMesh(self, name: str | None) -> None:
-        """The mesh by its name; the largest where it is empty."""
+        """The name of the mesh; empty: the largest one."""
         self._set("mesh", name or None)
 
     def SetEvery(self, every: int) -> None:
@@ -61,27 +61,27 @@ class ContainerReader(VTKPythonAlgorithmBase):
         self._set("every", int(every))
 
     def SetMaxError(self, error: float) -> None:
-        """The error that values may have; 0 reads them as they are stored."""
+        """The largest error of values; 0 reads them as stored."""
         self._set("max_error", float(error))
 
     def SetRelative(self, relative: int) -> None:
-        """Whether the error is a part of each value's magnitude."""
+        """Whether the error is a fraction of each value's magnitude."""
         self._set("relative", bool(relative))
 
     def SetPositions(self, names: str | None) -> None:
-        """The fields that say where particles are: `x, y, z`; found by name where it is empty; `none`: no particles."""
+        """The fields with the positions of particles, such as `x, y, z`; empty: found by name; `none`: no particles."""
         self._set("points", names or None)
 
     def SetFurtherAxes(self, cells: str | None) -> None:
-        """Which cell of axes in front of those of the mesh is shown: `species=2`; else the first."""
+        """The cell of outer axes that is shown, such as `species=2`; the first by default."""
         self._set("at", cells or None)
 
     def GetMeshes(self) -> list[str]:
-        """The names of the meshes that there are."""
+        """The names of the available meshes."""
         return [mesh.name for mesh in self._reading().meshes]
 
     def GetArrays(self) -> Any:
-        """Which fields are read: a vtkDataArraySelection."""
+        """The selected fields: a vtkDataArraySelection."""
         return self._arrays
 
     def GetTimes(self) -> list[float]:
@@ -89,7 +89,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
         return list(self._reading().times) if self._settings["path"] else []
 
     def Refresh(self) -> None:
-        """Look at the newest snapshot when next asked."""
+        """Refresh the snapshot at the next request."""
         self._close()
         self.Modified()
 
@@ -113,10 +113,10 @@ class ContainerReader(VTKPythonAlgorithmBase):
                     self._arrays.AddArray(one.name)
         return self._opened
 
-    # What the pipeline asks.
+    # Requests of the pipeline.
 
     def RequestDataObject(self, request: Any, inputs: Any, outputs: Any) -> int:
-        """Particles, an image where points are even, or else a rectilinear grid."""
+        """Particles; an image if points are evenly spaced; else a rectilinear grid."""
         return self._attempt(lambda: self._make(outputs))
 
     def RequestInformation(self, request: Any, inputs: Any, outputs: Any) -> int:
@@ -124,11 +124,11 @@ class ContainerReader(VTKPythonAlgorithmBase):
         return self._attempt(lambda: self._inform(outputs.GetInformationObject(0)))
 
     def RequestData(self, request: Any, inputs: Any, outputs: Any) -> int:
-        """The extent of this piece, at the time that is asked for."""
+        """The extent of this piece, at the requested time."""
         return self._attempt(lambda: self._fill(outputs.GetInformationObject(0)))
 
     def _attempt(self, what: Callable[[], None]) -> int:
-        """Errors become those of VTK: one line in the program's window of messages."""
+        """Report errors as VTK does: one line in the program's message window."""
         try:
             what()
         except Exception as error:
@@ -221,7 +221,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
         extent: Extent = (x0, x1, y0, y1, z0, z1)
         output.SetExtent(extent)
         if any(extent[2 * n] > extent[2 * n + 1] for n in range(3)):
-            return  # more pieces than cells: this one has none
+            return  # more pieces than cells: this one is empty
         spacing = reading.spacing()
         if spacing is None:
             self._place(output, extent)
@@ -248,7 +248,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
 
 
 def print_error(algorithm: Any, text: str) -> None:
-    """Tell an error as VTK does, so that programs show it and pipelines go on."""
+    """Report an error as VTK does, so that programs show it and pipelines continue."""
     from vtkmodules.vtkCommonCore import vtkOutputWindow
 
     vtkOutputWindow.GetInstance().DisplayErrorText(f"{text}\n")

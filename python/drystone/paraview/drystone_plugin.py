@@ -8,7 +8,7 @@ from typing import Any
 
 try:
     import drystone  # noqa: F401
-except ModuleNotFoundError:  # ParaView's own Python finds the package beside this file
+except ModuleNotFoundError:  # so that ParaView's own Python finds the package beside this file
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from paraview.util.vtkAlgorithm import smdomain, smproperty, smproxy
@@ -35,7 +35,7 @@ class DrystoneReader(ContainerReader):
 
     @smproperty.stringvector(name="Meshes", information_only="1")
     def GetMeshes(self) -> list[str]:
-        """The meshes that there are."""
+        """The available meshes."""
         return super().GetMeshes() if self._settings["path"] else []
 
     @smproperty.xml(
@@ -47,7 +47,7 @@ class DrystoneReader(ContainerReader):
            </StringVectorProperty>"""
     )
     def SetMesh(self, name: str | None) -> None:
-        """The mesh that is shown."""
+        """The selected mesh."""
         super().SetMesh(name)
 
     @smproperty.intvector(name="Every", label="Every n-th point", default_values=1)
@@ -58,23 +58,23 @@ class DrystoneReader(ContainerReader):
 
     @smproperty.doublevector(name="MaxError", label="Error allowed", default_values=0.0)
     def SetMaxError(self, error: float) -> None:
-        """0 reads values as they are stored."""
+        """0 reads values as stored."""
         super().SetMaxError(error)
 
     @smproperty.intvector(name="Relative", label="Error is relative", default_values=0)
     @smdomain.xml('<BooleanDomain name="bool"/>')
     def SetRelative(self, relative: int) -> None:
-        """Whether the error is a part of each value's magnitude."""
+        """Whether the error is a fraction of each value's magnitude."""
         super().SetRelative(relative)
 
     @smproperty.stringvector(name="Positions", label="Positions of particles", default_values="")
     def SetPositions(self, names: str | None) -> None:
-        """Fields that say where particles are, as in "px, py, pz"; empty: found by their names; "none": no particles."""
+        """Fields with the positions of particles, such as "px, py, pz"; empty: found by name; "none": no particles."""
         super().SetPositions(names)
 
     @smproperty.stringvector(name="FurtherAxes", label="Further axes", default_values="")
     def SetFurtherAxes(self, cells: str | None) -> None:
-        """Which cell of axes in front of the last three is shown, as in "species=2"; else the first."""
+        """The cell of outer axes that is shown, such as "species=2"; the first by default."""
         super().SetFurtherAxes(cells)
 
     @smproperty.doublevector(name="TimestepValues", information_only="1", si_class="vtkSITimeStepsProperty")
@@ -84,5 +84,5 @@ class DrystoneReader(ContainerReader):
 
     @smproperty.dataarrayselection(name="Variables")
     def GetArrays(self) -> Any:
-        """Which variables are read."""
+        """The selected variables."""
         return super().GetArrays()

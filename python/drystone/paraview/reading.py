@@ -1,7 +1,7 @@
 """Requests of visualization programs: meshes, times, and boxes of fields at a precision. Does not need VTK.
 
 Extents are those of VTK: first and last point along x, y and z, where x is the fastest axis of the array. With `every`
-= n an extent counts every n-th point.
+= n, an extent counts every n-th point.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Reading:
 
     @property
     def extent(self) -> Extent:
-        """Of the whole mesh, with every n-th point."""
+        """The extent of the whole mesh, with every n-th point."""
         ends = [(n - 1) // self.every for n in reversed(self.mesh.shape)]
         x, y, z = (*ends, 0, 0)[:3]
         return (0, x, 0, y, 0, z)
 
     def step_at(self, time: float | None) -> int | None:
-        """The last step whose time is not after this one; the first step if there is none."""
+        """The last step whose time is not later; the first step if there is none."""
         if not self.steps:
             return None
         if time is None:
@@ -83,7 +83,7 @@ class Reading:
         return self.steps[max(at, 0)]
 
     def flipped(self, axis: int) -> bool:
-        """Whether an axis is handed over backwards: programs want coordinates that ascend."""
+        """Whether an axis is reversed: programs need ascending coordinates."""
         values = self.mesh.coordinates[axis]
         return values is not None and len(values) > 1 and bool(values[0] > values[-1])
 
@@ -93,7 +93,7 @@ class Reading:
         return values[::-1] if self.flipped(axis) else values
 
     def spacing(self) -> list[tuple[float, float]] | None:
-        """Origin and distance along each axis where they are even: then the mesh is an image."""
+        """Origin and spacing along each axis, if they are even: then the mesh is an image."""
         found = self.mesh.spacing()
         if found is None:
             return None
@@ -119,9 +119,9 @@ class Reading:
     def read_particles(
         self, fields: list[Field], step: int | None, cells: slice
     ) -> tuple[npt.NDArray[np.float64], list[npt.NDArray[Any]]]:
-        """Where particles are, shape `(particles, 3)`, and the values of fields for them.
+        """The positions of particles, shape `(particles, 3)`, and the values of fields for them.
 
-        Particles of which a part of the position stands for nothing are left out.
+        Particles with a missing coordinate are left out.
         """
         parts = [self._read(one, step, (cells,)) for one in self.points or ()]
         columns = [part.reshape(len(part), -1).astype("f8") for part in parts]
@@ -142,7 +142,7 @@ class Reading:
         if v.has_steps and (step is None or step not in v.steps):
             stored = np.full((*shape, *v.dtype.shape), _nothing(v.dtype.base), v.dtype.base)
         else:
-            # Forwards from the store, backwards in memory.
+            # Read forwards from the store, then reversed in memory.
             stored = np.asarray(v[(step, *outer, *box)] if v.has_steps else v[(*outer, *box)])
         if v.dtype.base.kind == "f":
             gaps = missing(stored, v)
@@ -154,7 +154,7 @@ class Reading:
         return _components(stored, len(box), field.components)
 
     def _box(self, extent: Extent) -> tuple[slice, ...]:
-        """Per axis of the array the points of an extent, ascending in the array."""
+        """Per axis of the array, the points of an extent, ascending in the array."""
         whole, axes = self.extent, len(self.mesh.shape)
         if any(not whole[2 * n] <= extent[2 * n] <= extent[2 * n + 1] <= whole[2 * n + 1] for n in range(3)):
             raise InvalidArgumentError(f"the extent {extent} lies outside of {whole}")
@@ -169,7 +169,7 @@ class Reading:
 
 
 def container_of(path: str | os.PathLike[str]) -> str:
-    """The container that a chosen file belongs to: `run.dry/drystone.json` stands for `run.dry`."""
+    """The container of a chosen file: `run.dry/drystone.json` stands for `run.dry`."""
     text = os.fspath(path)
     if not text:
         raise NotFoundError("no container is named")
@@ -178,7 +178,7 @@ def container_of(path: str | os.PathLike[str]) -> str:
 
 
 def _cells(text: str | None, mesh: Mesh) -> dict[str, int]:
-    """Which cell of each outer axis is shown."""
+    """The shown cell of each outer axis."""
     lengths: dict[str, int] = {}
     for one in mesh.fields:
         for name, length in one.outer:
@@ -188,7 +188,7 @@ def _cells(text: str | None, mesh: Mesh) -> dict[str, int]:
         name, _, cell = (one.strip() for one in part.partition("="))
         if name not in lengths:
             there = ", ".join(lengths) or "there is none"
-            raise InvalidArgumentError(f"{name!r} is no further axis of what is shown: {there}")
+            raise InvalidArgumentError(f"{name!r} is not an outer axis of the shown fields: {there}")
         if not cell.isdecimal() or int(cell) >= lengths[name]:
             raise InvalidArgumentError(
                 f"{part!r} names no cell: those of {name} are 0 to {lengths[name] - 1}"

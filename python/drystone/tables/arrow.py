@@ -1,4 +1,4 @@
-"""NumPy arrays as the columns of Arrow's C data interface. Needs no package of Arrow."""
+"""NumPy arrays as columns of Arrow's C data interface. Needs no Arrow package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Node = tuple[int, int, list[npt.NDArray[np.uint8] | None], list[Any]]
 """Length, number of nulls, buffers, children."""
 
 _UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
-"""Of NumPy's units, those of Arrow."""
+"""NumPy's units that Arrow also has."""
 _FORMATS = {
     "b1": "b",
     "i1": "c",
@@ -35,7 +35,7 @@ _FORMATS = {
 
 
 def field(name: str, dtype: np.dtype[Any], inner: Sequence[int] = ()) -> Field | None:
-    """The column of a dtype whose elements are arrays of a shape; None where Arrow has no such type."""
+    """The column of a dtype whose elements are arrays of a shape; None if Arrow has no such type."""
     for extent in inner:
         child = field("item", dtype, inner[1:])
         return None if child is None else (name, f"+w:{extent}", [child])
@@ -57,7 +57,7 @@ def field(name: str, dtype: np.dtype[Any], inner: Sequence[int] = ()) -> Field |
 
 
 def node(values: npt.NDArray[Any], written: npt.NDArray[np.bool_] | None) -> Node:
-    """The values of a column; unwritten ones, and missing times, are null."""
+    """The values of a column; unwritten cells and missing times are null."""
     if values.dtype.kind in "mM" and values.ndim == 1:
         there = ~np.isnat(values)
         written = there if written is None else written & there
@@ -80,7 +80,7 @@ def node(values: npt.NDArray[Any], written: npt.NDArray[np.bool_] | None) -> Nod
 
 
 def _in_arrow(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of Arrow's that holds times exactly: of seconds and their parts to nanoseconds; else integers."""
+    """The Arrow type that holds times exactly, for units from nanoseconds to seconds; else integers."""
     unit, count = np.datetime_data(dtype)
     if count == 1 and unit in _UNITS:
         return dtype
@@ -99,7 +99,7 @@ def _converted(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _texts(values: npt.NDArray[Any]) -> list[npt.NDArray[np.uint8]]:
-    """Where each text begins, and the texts."""
+    """The offsets of the texts, and the texts."""
     each = values.tolist()
     encoded = each if values.dtype.kind == "S" else [text.encode() for text in each]
     offsets = np.zeros(len(encoded) + 1, np.int64)

@@ -22,10 +22,10 @@ _SHOWN = 10
 
 
 class Blocks:
-    """A row per block: variable, step, the cells it covers, the statistics and bytes of it. Made by `Container.table(of="blocks")`.
+    """A row per block: variable, step, covered cells, statistics and bytes. Made by `Container.table(of="blocks")`.
 
-    `min` and `max` are floats, those of 64-bit integers rounded outwards. They are of what was put: cells that later blocks
-    hide are counted too.
+    `min` and `max` are floats; those of 64-bit integers are rounded outwards. They describe what was put, including
+    cells that later blocks hide.
     """
 
     def __init__(self, container: Container, columns: Sequence[str] | None = None) -> None:
@@ -125,7 +125,7 @@ class Blocks:
 
 
 def _outwards(value: Any, towards: float) -> float | None:
-    """A float on that side of a value, or the value."""
+    """The value as a float, rounded to that side."""
     if value is None:
         return None
     near = float(value)

@@ -1,7 +1,7 @@
-"""Tables as pyarrow datasets: engines push columns and conditions down, and the container's statistics decide what is read.
+"""Tables as pyarrow datasets: engines push columns and conditions down, and the container's statistics limit the read.
 
-What an engine pushes down becomes a condition of a query. Where that cannot say all of it, it decides what is read, and pyarrow
-applies the whole filter to the rows that come: a filter that is not understood costs bytes and never a row.
+A pushed-down filter becomes a condition of a query. If the condition cannot express all of it, it limits the read, and
+pyarrow applies the whole filter to the resulting rows: a filter that is not understood costs bytes and never a row.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class CellDataset(pads.Dataset):  # type: ignore[misc]
     """The cells of a grid as a pyarrow dataset; made by `Container.dataset`.
 
-    Engines ask it for a scanner, with columns and a filter; that is answered in the engines' order, in which NaN is greater than
-    all numbers. What is asked of the dataset itself, as `to_table(filter=...)`, is answered in pyarrow's, where a comparison with
-    NaN is false. `nan="arrow"` or `"greatest"` settles it for both.
+    Engines request a scanner with columns and a filter; it uses the engines' order, in which NaN is greater than all
+    numbers. Calls of the dataset itself, such as `to_table(filter=...)`, use pyarrow's, in which a comparison with NaN
+    is false. `nan="arrow"` or `"greatest"` selects one for both.
     """
 
     def __init__(self, table: Table, nan: _Order | None = None) -> None:
@@ -49,12 +49,12 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
 
     @property
     def partition_expression(self) -> Any:
-        """What holds of all rows: nothing."""
+        """The guarantee about all rows: none."""
         return pc.scalar(True)
 
     @property
     def report(self) -> QueryReport | None:
-        """What the last scan has read so far."""
+        """The cost of the last scan so far."""
         return None if self._last is None else self._last.report
 
     def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:
@@ -71,7 +71,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         return pads.Scanner.from_batches(reader, columns=columns, filter=exact, **kept)
 
     def _pushed(self, columns: Any, filter_: Any, order: _Order) -> tuple[Table, Any]:
-        """The table that is read, and the filter that is applied to its rows."""
+        """The table to read, and the filter to apply to its rows."""
         needed = set(self._schema.names) if columns is None or isinstance(columns, dict) else set(columns)
         if filter_ is None:
             return self._table.narrowed(None, [n for n in self._schema.names if n in needed]), None
@@ -84,11 +84,11 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
             exact = filter_ if rewritten is None else rewritten
         used = _columns(condition)
         with_used = set(self._schema.names) if used is None else needed | used
-        said = filters.text(condition, names)
+        said = filters.text(condition, names, hashed=order == "arrow")
         if said is None:
             return self._table.narrowed(None, self._in_order(with_used)), exact
         where, is_all = said
-        # The query says all that the filter does: its columns are not needed once more.
+        # The query expresses the whole filter: its columns are not needed again.
         if is_all:
             return self._table.narrowed(where, self._in_order(needed)), None
         return self._table.narrowed(where, self._in_order(with_used)), exact
@@ -97,7 +97,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         return [name for name in self._schema.names if name in names]
 
     def _decoded(self, filter_: Any) -> filters.Condition:
-        # Texts and lists have no form there; a filter of such a column is not understood.
+        # Texts and lists have no form in conditions; a filter of such a column is not understood.
         plain = pa.schema([field for field in self._schema if field.name in self._table.conditions()])
         for schema in (plain, _wide(plain)):
             try:
@@ -108,7 +108,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         return filters.Unknown()
 
     def get_fragments(self, filter: Any = None) -> Iterator[CellFragment]:
-        """A part per step, or one; those are left out of which statistics say that no row satisfies the filter."""
+        """A fragment per step, or one. Fragments in which no row satisfies the filter, by statistics, are left out."""
         steps = self._table.steps
         if steps is None:
             yield CellFragment(self, None)
@@ -168,7 +168,7 @@ def _again(table: Table, nan: _Order | None) -> CellDataset:
 
 
 class CellFragment:
-    """The cells of one step, as engines take fragments."""
+    """The cells of one step, as a dataset fragment."""
 
     def __init__(self, dataset: CellDataset, step: int | None) -> None:
         self._dataset = dataset._of_step(step)
@@ -181,7 +181,7 @@ class CellFragment:
 
     @property
     def partition_expression(self) -> Any:
-        """What holds of all rows: nothing."""
+        """The guarantee about all rows: none."""
         return self._dataset.partition_expression
 
     def _may_have(self, filter_: Any) -> bool:
@@ -189,24 +189,24 @@ class CellFragment:
         return table.bounds()[1] > 0
 
     def scanner(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
-        """As of the dataset."""
+        """As in the dataset."""
         return self._dataset.scanner(columns, filter, **options)
 
     def to_table(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
-        """As of the dataset."""
+        """As in the dataset."""
         return self._dataset.to_table(columns, filter, **options)
 
     def to_batches(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
-        """As of the dataset."""
+        """As in the dataset."""
         return self._dataset.to_batches(columns, filter, **options)
 
     def count_rows(self, filter: Any = None, **options: Any) -> int:
-        """As of the dataset."""
+        """As in the dataset."""
         return self._dataset.count_rows(filter, **options)
 
 
 def _wide(schema: Any) -> Any:
-    """The same columns as the widest of their kinds, into which constants of all types fit without a cast of the column."""
+    """The same columns with the widest types of their kinds, so that any constant fits without a cast."""
     wide = []
     for field in schema:
         of = field.type
@@ -219,14 +219,19 @@ def _wide(schema: Any) -> Any:
 
 
 def _columns(condition: filters.Condition) -> set[str] | None:
-    """The columns that a condition is about; None where not all are known."""
+    """The columns of a condition; None if some are unknown."""
     if isinstance(condition, filters.Unknown):
         return None
     if isinstance(condition, filters.Not):
         return _columns(condition.of)
-    if isinstance(condition, filters.Joined):
+    if isinstance(condition, filters.Always):
+        return set()
+    if isinstance(condition, filters.Pair):
+        return {condition.left, condition.right}
+    if isinstance(condition, filters.Joined | filters.Truths):
         out: set[str] = set()
-        for part in condition.parts:
+        both = condition.parts if isinstance(condition, filters.Joined) else (condition.left, condition.right)
+        for part in both:
             found = _columns(part)
             if found is None:
                 return None

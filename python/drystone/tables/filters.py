@@ -1,14 +1,16 @@
-"""Conditions that an engine pushes down: as values, as texts of the engine's own language, as pyarrow expressions.
+"""Pushed-down conditions: as values, as query texts, as pyarrow expressions.
 
-A condition is exact or a part of it is unknown. What is not known excludes nothing. NaN is "greatest" where the engine orders it
-above all numbers, as DuckDB, Polars and DataFusion do, or compares as in IEEE and Arrow.
+A condition is exact, or a part of it is unknown. An unknown part excludes nothing. NaN is "greatest" if the engine
+orders it above all numbers, as DuckDB, Polars and DataFusion do; otherwise it compares as in IEEE and Arrow.
 
 A null is unknown in all three: SQL, Arrow, and queries of containers.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +18,12 @@ from typing import Any
 import numpy as np
 
 Names = Mapping[str, tuple[str, "np.dtype[Any]"]]
-"""How conditions name columns, with their dtypes."""
+"""The names of columns in conditions, with their dtypes."""
 
 
 @dataclass(frozen=True)
 class Compare:
-    """A column with a constant, a number or a truth value."""
+    """A comparison of a column with a constant: a number or a truth value."""
 
     op: str
     column: str
@@ -32,15 +34,40 @@ class Compare:
 
 @dataclass(frozen=True)
 class IsIn:
-    """A column with several constants."""
+    """A test of a column for membership in several constants."""
 
     column: str
     values: tuple[bool | int | float, ...]
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Two columns."""
+
+    op: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Truths:
+    """The truth values of two conditions."""
+
+    op: str
+    left: Condition
+    right: Condition
+
+
+@dataclass(frozen=True)
+class Always:
+    """A constant; `None` is a null."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True)
 class Test:
-    """`is_nan`, `is_null`, `is_not_null` or, of a truth value, `is_true` of a column."""
+    """A test of a column: `is_nan`, `is_null`, `is_not_null` or, for a truth value, `is_true`."""
 
     what: str
     column: str
@@ -55,7 +82,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Joined:
-    """`and`, `or` of several."""
+    """`and`, `or` of several conditions."""
 
     how: str
     parts: tuple[Condition, ...]
@@ -63,23 +90,25 @@ class Joined:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Something that this module has no words for."""
+    """A condition that this module cannot express."""
 
 
-Condition = Compare | IsIn | Test | Not | Joined | Unknown
+Condition = Compare | IsIn | Pair | Truths | Always | Test | Not | Joined | Unknown
 
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def greatest_nan(condition: Condition, names: Names) -> Condition:
-    """The same where NaN is greater than every number and equal to itself, said in comparisons of IEEE."""
+    """The equivalent condition in IEEE comparisons, if NaN is greater than every number and equal to itself."""
     if isinstance(condition, Not):
         return Not(greatest_nan(condition.of, names))
     if isinstance(condition, Joined):
         return Joined(condition.how, tuple(greatest_nan(part, names) for part in condition.parts))
-    if isinstance(condition, IsIn) and any(_is_nan(value) for value in condition.values):
-        rest = tuple(value for value in condition.values if not _is_nan(value))
-        return Joined("or", (IsIn(condition.column, rest), Test("is_nan", condition.column)))
+    if isinstance(condition, Truths):
+        left, right = (greatest_nan(part, names) for part in (condition.left, condition.right))
+        return Truths(condition.op, left, right)
+    if isinstance(condition, Pair):
+        return _greatest_of_pair(condition, names)
     if not isinstance(condition, Compare):
         return condition
     column = condition.column
@@ -100,14 +129,34 @@ def greatest_nan(condition: Condition, names: Names) -> Condition:
     return turned[condition.op]
 
 
+def _greatest_of_pair(pair: Pair, names: Names) -> Condition:
+    if pair.op in ("<", "<="):
+        return _greatest_of_pair(Pair(TURNED[pair.op], pair.right, pair.left), names)
+    if pair.op == "!=":
+        return Not(_greatest_of_pair(Pair("==", pair.left, pair.right), names))
+    left, right = (
+        Test("is_nan", column) if column in names and names[column][1].kind == "f" else None
+        for column in (pair.left, pair.right)
+    )
+    if left is None or (pair.op == "==" and right is None):
+        return pair
+    if pair.op == "==" and right is not None:
+        return Joined("or", (pair, Joined("and", (left, right))))
+    above: Condition = left if pair.op == ">=" or right is None else Joined("and", (left, Not(right)))
+    return Joined("or", (pair, above))
+
+
 def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def text(condition: Condition, names: Names) -> tuple[str, bool] | None:
-    """A condition of a query that holds wherever this one does, and whether it holds only there; None: it excludes nothing."""
+def text(condition: Condition, names: Names, hashed: bool = False) -> tuple[str, bool] | None:
+    """A query condition that is true wherever this one is, and whether it is equivalent; None: it excludes nothing.
+
+    `hashed`: a set of constants with 0.0 does not have -0.0, and no set has null, as in Arrow.
+    """
     if isinstance(condition, Joined):
-        parts = [text(part, names) for part in condition.parts]
+        parts = [text(part, names, hashed) for part in condition.parts]
         known = [part for part in parts if part is not None]
         if not known or (condition.how == "or" and len(known) < len(parts)):
             return None
@@ -115,9 +164,11 @@ def text(condition: Condition, names: Names) -> tuple[str, bool] | None:
         exact = len(known) == len(parts) and all(exact for _, exact in known)
         return sign.join(f"({part})" for part, _ in known), exact
     if isinstance(condition, Not):
-        inner = text(condition.of, names)
+        if hashed and _has_set(condition.of):
+            return None
+        inner = text(condition.of, names, hashed)
         return (f"~({inner[0]})", True) if inner is not None and inner[1] else None
-    if isinstance(condition, Unknown) or condition.column not in names:
+    if isinstance(condition, Unknown | Pair | Truths | Always) or condition.column not in names:
         return None
     name, dtype = names[condition.column]
     if isinstance(condition, Test):
@@ -126,14 +177,30 @@ def text(condition: Condition, names: Names) -> tuple[str, bool] | None:
         return (name, True) if condition.what == "is_true" and dtype.kind == "b" else None
     values = condition.values if isinstance(condition, IsIn) else (condition.value,)
     op = "==" if isinstance(condition, IsIn) else condition.op
-    each = [_compared(name, dtype, op, value) for value in values]
+    if isinstance(condition, IsIn) and dtype == np.float32:
+        # A set is cast to the type of the column.
+        values = tuple(value if isinstance(value, bool) else _short(float(value)) for value in values)
+    is_set = isinstance(condition, IsIn) and dtype.kind == "f"
+    each = [
+        f"isnan({name})" if is_set and _is_nan(value) else _compared(name, dtype, op, value)
+        for value in values
+    ]
     if not each or any(part is None for part in each):
         return None
     loose = isinstance(condition, Compare) and condition.loose and dtype == np.float32
     loose = loose and not _is_short(float(values[0]))
     if loose:
         each.append(f"{name} {op} {_float(float(values[0]))}")
+    loose |= hashed and isinstance(condition, IsIn) and dtype.kind == "f" and 0 in condition.values
     return " | ".join(f"({part})" for part in each), not loose
+
+
+def _has_set(condition: Condition) -> bool:
+    if isinstance(condition, Not):
+        return _has_set(condition.of)
+    if isinstance(condition, Joined):
+        return any(_has_set(part) for part in condition.parts)
+    return isinstance(condition, IsIn)
 
 
 def _compared(name: str, dtype: np.dtype[Any], op: str, value: bool | int | float) -> str | None:
@@ -143,7 +210,7 @@ def _compared(name: str, dtype: np.dtype[Any], op: str, value: bool | int | floa
     if dtype.kind in "iu":
         if isinstance(value, int):
             return f"{name} {op} {value}" if -(2**63) <= value < 2**64 else None
-        # Integers of 64 bits meet integers only; shorter ones are exact floats.
+        # 64-bit integers are only compared with integers; shorter ones are exact as floats.
         return f"f8({name}) {op} {_float(value)}" if dtype.itemsize < 8 else None
     number = float(value)
     if isinstance(value, int) and int(number) != value:
@@ -152,10 +219,15 @@ def _compared(name: str, dtype: np.dtype[Any], op: str, value: bool | int | floa
     return f"{column} {op} {_float(number)}"
 
 
-def _is_short(number: float) -> bool:
-    """Whether a float of 32 bits is exactly this."""
+def _short(number: float) -> float:
+    """The nearest float of 32 bits."""
     with np.errstate(over="ignore"):
-        return math.isnan(number) or float(np.float32(number)) == number
+        return float(np.float32(number))
+
+
+def _is_short(number: float) -> bool:
+    """Whether a 32-bit float equals this exactly."""
+    return math.isnan(number) or _short(number) == number
 
 
 def _float(value: float) -> str:
@@ -165,7 +237,8 @@ def _float(value: float) -> str:
 
 
 def expression(condition: Condition) -> Any:
-    """The condition as a pyarrow expression; None where a part is unknown."""
+    """The condition as a pyarrow expression; None if a part is unknown."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     if isinstance(condition, Unknown):
@@ -181,9 +254,18 @@ def expression(condition: Condition) -> Any:
         for part in parts[1:]:
             whole = (whole & part) if condition.how == "and" else (whole | part)
         return whole
+    if isinstance(condition, Always):
+        return pc.scalar(pa.scalar(condition.value, pa.bool_()))
+    if isinstance(condition, Truths):
+        left, right = expression(condition.left), expression(condition.right)
+        return None if left is None or right is None else _said(condition.op, left, right)
+    if isinstance(condition, Pair):
+        return _said(condition.op, pc.field(condition.left), pc.field(condition.right))
     field = pc.field(condition.column)
     if isinstance(condition, IsIn):
-        return field.isin(list(condition.values))
+        # Not `isin`, in which zeros differ by their sign.
+        each = [pc.is_nan(field) if _is_nan(value) else field == value for value in condition.values]
+        return functools.reduce(operator.or_, each)
     if isinstance(condition, Test):
         if condition.what == "is_true":
             return field
@@ -192,12 +274,16 @@ def expression(condition: Condition) -> Any:
             "is_null": field.is_null(),
             "is_not_null": field.is_valid(),
         }[condition.what]
-    value = condition.value
+    return _said(condition.op, field, condition.value)
+
+
+def _said(op: str, left: Any, right: Any) -> Any:
+    """A comparison of pyarrow."""
     return {
-        "==": field == value,
-        "!=": field != value,
-        "<": field < value,
-        "<=": field <= value,
-        ">": field > value,
-        ">=": field >= value,
-    }[condition.op]
+        "==": left == right,
+        "!=": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[op]

@@ -1,4 +1,4 @@
-"""Which cells are the rows of a table, and which columns they have."""
+"""The grid whose cells are the rows of a table, and the possible columns."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stored:
-    """A variable, or a member of its records, that a table may have as a column."""
+    """A variable, or a member of its records, that can be a column."""
 
     name: str
-    """As people write it, `P.x` for a member."""
+    """Its name, `P.x` for a member."""
     condition: str
-    """As a condition has it, with quotes."""
+    """Its name in conditions, with quotes."""
     dtype: np.dtype[Any]
     inner: tuple[int, ...]
     """The shape of one element."""
     shape: tuple[int, ...]
     """Extents without the step axis."""
     dims: tuple[str, ...]
-    """Names of the dimensions, or nothing."""
+    """Names of the dimensions; empty if they have none."""
     has_steps: bool
     is_text: bool
-    """Strings of any length, which are read by their coordinates."""
+    """Whether it holds strings of any length, which are read by their coordinates."""
+    path: str
+    member: str | None
 
     def is_along(self, dims: tuple[str, ...], shape: tuple[int, ...], steps: bool) -> bool:
         """Whether it has a value for each cell of a grid."""
@@ -47,16 +49,16 @@ class Stored:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of some variables of one shape."""
+    """The cells of variables with one shape."""
 
     dims: tuple[str, ...]
-    """Names of the dimensions; empty texts where they have none."""
+    """Names of the dimensions; empty texts if they have none."""
     shape: tuple[int, ...]
     has_steps: bool
 
 
 def stored(c: Container) -> Iterator[Stored]:
-    """Everything that could be a column."""
+    """Everything that can be a column."""
     for path in c.variables:
         v = c.variables[path]
         reading = v._reading()
@@ -66,6 +68,8 @@ def stored(c: Container) -> Iterator[Stored]:
         shape, dims = tuple(reading.shape[steps:]), tuple(reading.dims or ())
         element = reading.element
         for names, dtype, inner in _members(element):
+            if dtype.kind == "O" and (inner or ragged_element(dtype) is not None):
+                continue  # a column has one text in each row
             yield Stored(
                 ".".join([path, *names]),
                 ".".join(_quoted(part) for part in (path, *names)),
@@ -74,7 +78,9 @@ def stored(c: Container) -> Iterator[Stored]:
                 shape,
                 dims,
                 bool(steps),
-                reading.strings,
+                dtype.kind == "O",
+                path,
+                ".".join(names) or None,
             )
 
 
@@ -85,7 +91,7 @@ def _quoted(part: str) -> str:
 def _members(
     dtype: np.dtype[Any], inner: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]:
-    """The numbers and texts that an element consists of; members of arrays of records have no names."""
+    """The numbers and texts in an element; members of arrays of records have no names."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         yield from _members(base, (*inner, *shape))
@@ -98,12 +104,12 @@ def _members(
 
 
 def is_coordinate(one: Stored) -> bool:
-    """Whether it says where the cells of a dimension are: of one dimension, which has its name."""
+    """Whether it is a coordinate: it has one dimension, with its own name."""
     return one.dims == (one.name.rpartition("/")[2],) and not one.inner and not one.has_steps
 
 
 def named(all_: list[Stored], names: Iterable[str]) -> list[Stored]:
-    """Those of these names; a record's name means all of its members."""
+    """The columns with these names; a record's name means all of its members."""
     known = {one.name: one for one in all_}
     out = []
     for name in names:
@@ -119,7 +125,7 @@ def named(all_: list[Stored], names: Iterable[str]) -> list[Stored]:
 
 
 def widest(all_: list[Stored]) -> Stored:
-    """The variable whose cells are the rows where nothing else says which: all others must lie along it."""
+    """The variable that defines the rows by default: all others must vary along its axes."""
     candidates = [one for one in all_ if not is_coordinate(one)] or all_
     if not candidates:
         raise InvalidArgumentError("there is no variable to make a table of")

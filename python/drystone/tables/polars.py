@@ -1,4 +1,4 @@
-"""A lazy frame of Polars over a table: columns, conditions and limits are pushed down, and Polars filters what comes."""
+"""A Polars lazy frame over a table: columns, conditions and limits are pushed down; Polars filters the rows."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def scan(table: Table) -> Any:
 
 
 def _frames(table: Table, rows: int) -> Iterator[Any]:
-    """The rows, a frame per batch."""
+    """The rows, one frame per batch."""
     for batch in table.streams(rows):
         yield pl.DataFrame(batch)
 
 
 def _condition(predicate: Any) -> filters.Condition:
-    """What is understood of a predicate."""
+    """The part of a predicate that is understood."""
     try:
         return _part(json.loads(predicate.meta.serialize(format="json")))
     except (
@@ -133,14 +133,14 @@ def _function(node: Any) -> filters.Condition:
 
 
 def _listed(node: Any) -> tuple[bool | int | float, ...]:
-    """The numbers of a list, which has the form of a stream."""
+    """The numbers of a list, which is serialised as a stream."""
     frame = pl.read_ipc_stream(bytes(node["Literal"]["Scalar"]["List"]))
     values = frame.to_series().explode().to_list()
     return tuple(values) if all(isinstance(value, bool | int | float) for value in values) else ()
 
 
 def _constant(node: Any) -> bool | int | float | None:
-    """A number or a truth value, however deep its literal lies."""
+    """A number or a truth value, however deeply its literal is nested."""
     is_short = False
     while isinstance(node, dict) and len(node) == 1:
         ((kind, node),) = node.items()
@@ -149,7 +149,7 @@ def _constant(node: Any) -> bool | int | float | None:
         is_short |= kind == "Float32"
     if not isinstance(node, bool | int | float):
         return None
-    # A float of 32 bits is printed with the fewest digits that tell it from others of 32 bits.
+    # A 32-bit float is printed with the fewest digits that distinguish it from other 32-bit floats.
     return float(np.float32(node)) if is_short else node
 
 

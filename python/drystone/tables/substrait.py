@@ -1,7 +1,7 @@
-"""Filters of pyarrow, read off their Substrait form: comparisons, and, or, not, is_in, tests for null and NaN.
+"""Filters of pyarrow, parsed from their Substrait form: comparisons, and, or, not, is_in, tests for null and NaN.
 
-An expression of pyarrow shows its parts in no other way. What is not understood becomes `Unknown`, which excludes nothing; bytes
-that are not what they should be are no error either.
+A pyarrow expression exposes its parts in no other way. Parts that are not understood become `Unknown`, which excludes
+nothing; malformed bytes are no error either.
 """
 
 from __future__ import annotations
@@ -10,12 +10,24 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from drystone.tables.filters import TURNED, Compare, Condition, IsIn, Joined, Not, Test, Unknown
+from drystone.tables.filters import (
+    TURNED,
+    Always,
+    Compare,
+    Condition,
+    IsIn,
+    Joined,
+    Not,
+    Pair,
+    Test,
+    Truths,
+    Unknown,
+)
 
 _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "equal": "==", "not_equal": "!="}
 _TESTS = {"is_nan", "is_null", "is_not_null"}
 _DEPTH = 200
-# Fields of a literal: how many bits a varint has, or the form of fixed bytes.
+# Fields of a literal: the bits of a varint, or the format of fixed bytes.
 _INTEGERS = {2: 32, 3: 32, 5: 32, 7: 64}
 _FLOATS = {10: "<f", 11: "<d"}
 
@@ -26,7 +38,7 @@ class _Column:
 
 
 def condition(encoded: bytes, names: Sequence[str]) -> Condition:
-    """The condition in an extended expression, whose fields have these names."""
+    """The condition in an extended expression whose fields have these names."""
     try:
         message = _fields(encoded)
         functions = {}
@@ -118,6 +130,12 @@ def _called(name: str, arguments: list[Any], names: Sequence[str]) -> Condition:
     if name in _COMPARISONS and len(arguments) == 2:
         op = _COMPARISONS[name]
         left, right = arguments
+        if Always(None) in (left, right):
+            return Always(None)
+        if isinstance(left, _Column) and isinstance(right, _Column):
+            return Pair(op, names[left.number], names[right.number])
+        if any(isinstance(part, Condition) for part in arguments):
+            return Truths(op, _as_condition(left, names), _as_condition(right, names))
         if isinstance(right, _Column):
             left, right, op = right, left, TURNED[op]
         if isinstance(left, _Column) and isinstance(right, bool | int | float):
@@ -128,6 +146,8 @@ def _called(name: str, arguments: list[Any], names: Sequence[str]) -> Condition:
 def _as_condition(part: Any, names: Sequence[str]) -> Condition:
     if isinstance(part, _Column):
         return Test("is_true", names[part.number])
+    if isinstance(part, bool):
+        return Always(part)
     return part if isinstance(part, Condition) else Unknown()
 
 
@@ -142,7 +162,7 @@ def _column(reference: bytes) -> int:
 def _if_then(
     fields: dict[int, list[Any]], functions: dict[int, str], names: Sequence[str], depth: int
 ) -> Condition:
-    """`is_in` of an engine: a condition where a column is not null, else null, which the condition says by itself."""
+    """`is_in` of an engine: a condition where a column is not null, else null. The condition alone expresses that."""
     (clause,) = map(_fields, fields[1])
     tested = _part(clause[1][0], functions, names, depth + 1)
     otherwise = _fields(_fields(fields[2][0])[1][0])
@@ -172,4 +192,6 @@ def _literal(data: bytes) -> Any:
             return value - 2**64 if value >= 2**63 else value
         if field in _FLOATS:
             return struct.unpack(_FLOATS[field], values[0])[0]
+        if field == 29:
+            return Always(None)
     return Unknown()

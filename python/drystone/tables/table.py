@@ -1,4 +1,4 @@
-"""Tables of cells: a capsule source for every program that takes Arrow tables."""
+"""Tables of cells: a PyCapsule source for every program that takes Arrow tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 10
 
 
 class Column:
-    """A column: the step, a place along a dimension, or a variable."""
+    """A column: the step, the position along a dimension, or a variable."""
 
     def __init__(
         self, name: str, dtype: np.dtype[Any], inner: tuple[int, ...], of: Stored | None, axis: int | None
@@ -34,13 +34,13 @@ class Column:
         self.dtype = dtype
         self.inner = inner
         self.stored = of
-        """What holds its values; None of a number that is counted."""
+        """The variable with its values; None for a counted number."""
         self.axis = axis
-        """Of a place: the column of the coordinates."""
+        """For a position: the column of the coordinates."""
 
     @property
     def field(self) -> arrow.Field:
-        """As Arrow has it."""
+        """Its Arrow field."""
         found = arrow.field(self.name, self.dtype, self.inner)
         if found is None:
             raise InvalidArgumentError(
@@ -50,11 +50,13 @@ class Column:
 
 
 class Table:
-    """The cells of a grid as rows; made by `Container.table`. It has one snapshot, and nothing is read before it is asked.
+    """The cells of a grid as rows; made by `Container.table`.
 
-    It goes wherever Arrow tables go: `pyarrow.table(t)`, `polars.DataFrame(t)`, `duckdb.sql("select ... from t")`,
-    `pandas.DataFrame.from_arrow(t)`. Every consumer gets a stream of its own, and reads all of it: choose rows by `where` and
-    columns by `columns`.
+    It shows one snapshot, and nothing is read before a request.
+
+    It is accepted wherever Arrow tables are: `pyarrow.table(t)`, `polars.DataFrame(t)`, `duckdb.sql("select ... from
+    t")`, `pandas.DataFrame.from_arrow(t)`. Every consumer gets its own stream and reads all of it: select rows with
+    `where` and columns with `columns`.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Table:
             asked = [name for name in columns if name.strip("/") in known or not self._is_place(name, dims)]
             chosen = [one for one in named(everything, asked) if not is_coordinate(one)]
         over = chosen or ([] if where is not None else [widest(everything)])
-        # Rows are about these, whatever is shown and asked.
+        # These variables define the rows, whatever columns and conditions are used.
         self._over = [one.name for one in over if not one.is_text] or [one.name for one in over]
         query = self._query(where)
         handle = query._handle
@@ -122,7 +124,7 @@ class Table:
             if name in taken:
                 continue
             own = [one for one in along if is_coordinate(one) and one.dims == (dim,)]
-            # The nearest: beside the variables, or at the root.
+            # The nearest coordinate: beside the variables, or at the root.
             folders = {over.rpartition("/")[0] for over in self._over} | {""}
             own = [one for one in own if one.name.rpartition("/")[0] in folders]
             own.sort(key=lambda one: -len(one.name))
@@ -149,7 +151,7 @@ class Table:
         return self._container.query(condition, self._selection, self._steps, over=self._over)
 
     def narrowed(self, where: str | None, names: Sequence[str], steps: Any = None) -> Table:
-        """The same table with a further condition, of these columns, of some steps."""
+        """The same table with a further condition, with these columns, or on some steps."""
         other = object.__new__(Table)
         other.__dict__.update(self.__dict__)
         other._report = None
@@ -178,7 +180,7 @@ class Table:
         return list(self._query(self._where)._steps) if self._grid.has_steps else None
 
     def conditions(self) -> Mapping[str, tuple[str, np.dtype[Any]]]:
-        """How conditions name each column that they can be about, and its dtype."""
+        """The name of each column in conditions, and its dtype."""
         out = {}
         for column in self.columns:
             of = column.stored
@@ -198,22 +200,22 @@ class Table:
         return number
 
     def bounds(self) -> tuple[int, int]:
-        """Between which numbers the number of rows lies; reads no value."""
+        """Bounds of the number of rows; reads no value."""
         low, high = self._query(self._where).bounds()
         return low, high
 
     @property
     def explain(self) -> QueryPlan:
-        """What the condition reads at most."""
+        """Upper bound of what the condition reads."""
         return self._query(self._where).explain
 
     @property
     def report(self) -> QueryReport | None:
-        """What the last stream has read so far; None before any."""
+        """The cost of the last stream so far; None before any."""
         return self._report
 
     def arrays(self, rows: int = ROWS) -> Iterator[tuple[int, list[tuple[npt.NDArray[Any], Any]]]]:
-        """The rows in order, so many at a time: their number, and for each column values and which are written (None: all)."""
+        """The rows in batches: their number; per column, the values and a mask of the written ones (None: all)."""
         query = self._query(self._where)
         own = {c.stored.name for c in self.columns if c.stored and c.axis is None and not c.stored.is_text}
         for batch in query.batches(rows, sorted(own)):
@@ -232,13 +234,15 @@ class Table:
         return batch.values[of.name], batch.written[of.name]
 
     def _texts(self, of: Stored, coords: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Of each row; along dimensions that the variable lacks its texts repeat."""
+        """The texts of each row; along dimensions that the variable lacks, they repeat."""
         steps = int(self._grid.has_steps)
         named = of.dims and any(self._grid.dims)
         axes = [self._grid.dims.index(dim) for dim in of.dims] if named else range(len(of.shape))
         own = coords[:, [*range(int(of.has_steps)), *(axis + steps for axis in axes)]]
         places, rows = np.unique(own, axis=0, return_inverse=True)
-        texts = np.asarray(self._container.variables[of.name].read_points(places), object)
+        variable = self._container.variables[of.path]
+        texts = (variable if of.member is None else variable[of.member]).read_points(places)
+        texts = np.asarray(texts, object)
         return np.asarray(texts[rows.reshape(-1)], object)
 
     def _coordinate(self, of: Stored) -> npt.NDArray[Any]:
@@ -247,7 +251,7 @@ class Table:
         return self._coordinates[of.name]
 
     def streams(self, rows: int = ROWS) -> Iterator[Rows]:
-        """The rows in order, so many at a time, each a capsule source of its own."""
+        """The rows in batches, each a separate capsule source."""
         fields = [column.field for column in self.columns]
         for number, columns in self.arrays(rows):
             yield Rows(fields, number, [arrow.node(values, written) for values, written in columns])

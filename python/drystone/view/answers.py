@@ -47,8 +47,8 @@ def replied(ask: Callable[[], Any]) -> tuple[HTTPStatus, bytes, str]:
         more = {"costs": error.nbytes} if isinstance(error, CostlyError) else {}
         said = str(error) or "this needs more memory than there is"
         return status, as_json({"error": said, **more}), "application/json"
-    except Exception as error:  # else the browser says that the answer was empty
-        said = f"drystone made a mistake, please report it: {type(error).__name__}: {error}"
+    except Exception as error:  # otherwise the browser reports an empty answer
+        said = f"internal error in drystone, please report it: {type(error).__name__}: {error}"
         return HTTPStatus.INTERNAL_SERVER_ERROR, as_json({"error": said}), "application/json"
     return HTTPStatus.OK, body, kind
 

@@ -1,7 +1,7 @@
 """The data of a picture: one or two axes of a variable, at fixed positions along the others.
 
-Large axes are read with a stride, so that an answer has at most `most` values along each. What a read costs is known from its
-plan: beyond a limit it is not begun, and the question may be asked again with a higher one.
+Large axes are read with a stride, so that an answer has at most `most` values along each. The plan tells the cost of a
+read: beyond a limit it is not started, and the page may ask again with a higher limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = tuple[int | range, ...]
 
 
 class CostlyError(DrystoneError):
-    """A read that takes more bytes than the question allows."""
+    """A read that takes more bytes than the request allows."""
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(f"this would read {nbytes} bytes: show a smaller part, or read them anyway")
@@ -43,7 +43,7 @@ class CostlyError(DrystoneError):
 
 @dataclass(frozen=True)
 class Picture:
-    """Values to be drawn, `float32` or `float64`, NaN where there are none, with their description."""
+    """Values of a picture, `float32` or `float64`, NaN for missing ones, with their description."""
 
     header: dict[str, Any]
     values: npt.NDArray[Any]
@@ -58,7 +58,7 @@ class Source:
     block: tuple[int | None, int] | None = None
 
     def plan(self, key: Sequence[int | slice]) -> tuple[int, Any]:
-        """Bytes that reading would take, and what reads."""
+        """The bytes that a read takes, and a function that reads."""
         if self.block is not None:
             step, number = self.block
             found = self.variable.blocks(step)
@@ -73,7 +73,7 @@ class Source:
 
 
 def source(variable: Variable, block: tuple[int | None, int] | None) -> Source:
-    """The array of a variable, or (local variables) of one block."""
+    """The array of a variable, or, for local variables, of one block."""
     if not variable.local:
         return Source(variable, variable.shape)
     step, number = block or (variable.steps[-1] if variable.has_steps and variable.steps else None, 0)
@@ -86,7 +86,7 @@ def source(variable: Variable, block: tuple[int | None, int] | None) -> Source:
 
 
 def parse(text: str, shape: Sequence[int]) -> Key:
-    """A place in an array: per axis a number, or `begin:end` for what is shown; `:` is the whole axis."""
+    """A position in an array: per axis an index, or `begin:end` for a shown axis; `:` is the whole axis."""
     parts = text.split(",") if text else []
     if len(parts) != len(shape):
         raise InvalidArgumentError(f"the place has {len(parts)} axes, the array {len(shape)}")
@@ -99,7 +99,7 @@ def _axis(part: str, n: int) -> int | range:
         first = int(begin) if begin else 0
         last = (int(end) if end else n) if colon else first + 1
     except ValueError:
-        raise InvalidArgumentError(f"{part[:40]!r} is no place on an axis") from None
+        raise InvalidArgumentError(f"{part[:40]!r} is not a position on an axis") from None
     if not 0 <= first < last <= n:
         raise InvalidArgumentError(f"{part[:40]} lies outside an axis of {n} cells")
     return range(first, last) if colon else first
@@ -111,13 +111,13 @@ def picture(
     """Read one or two axes.
 
     Args:
-        source: What is looked at.
-        key: Numbers, and a range for each axis that is shown.
-        most: Values along an axis, at most.
-        limit: Bytes that may be read.
-        part: Of complex numbers: `re`, `im`, `abs` or `phase`.
-        plain: As stored: neither fill values left out nor packed values unpacked.
-        down: The axis that runs down, of two.
+        source: The array.
+        key: Indices, and a range for each axis that is shown.
+        most: The most values along an axis.
+        limit: The most bytes that may be read.
+        part: For complex numbers: `re`, `im`, `abs` or `phase`.
+        plain: As stored: fill values are shown, and packed values are not unpacked.
+        down: Of two axes, the one that runs down.
 
     """
     axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
@@ -158,7 +158,7 @@ def picture(
 
 
 def _absent(source: Source, key: Key, stride: int) -> npt.NDArray[np.bool_]:
-    """Which rows of a read are steps without committed values; an error if it is the only one."""
+    """Which rows of a read are steps without committed values; an error if the only row is one."""
     steps = key[0] if key else 0
     rows = np.asarray(steps[::stride] if isinstance(steps, range) else [], "i8")
     if source.block is not None or not source.variable.has_steps:
@@ -184,13 +184,13 @@ def hits(
     """For each value of a picture, the fraction of its cells that satisfy a condition.
 
     Args:
-        container: Whose variables the condition names.
-        variable: What is looked at.
-        key: Numbers, and a range for each axis that is shown.
+        container: The container of the variables in the condition.
+        variable: The variable of the picture.
+        key: Indices, and a range for each axis that is shown.
         where: The condition.
-        most: Values along an axis, at most, as for the picture.
-        limit: Bytes that may be read.
-        down: The axis that runs down, of two.
+        most: The most values along an axis, as for the picture.
+        limit: The most bytes that may be read.
+        down: Of two axes, the one that runs down.
 
     """
     axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
@@ -245,7 +245,7 @@ def _with_stride(place: int | range, stride: int) -> int | slice:
 def numbers(
     stored: npt.NDArray[Any], variable: Variable, part: str, plain: bool
 ) -> tuple[npt.NDArray[Any], int]:
-    """The drawn values: floats, with NaN for omitted ones, and the number of these."""
+    """The drawn values: floats, with NaN for missing ones, and the number of these."""
     if stored.dtype.kind == "c":
         parts: dict[str, Callable[[Any], Any]] = {
             "re": np.real,
@@ -271,7 +271,7 @@ def numbers(
 
 
 def packing(variable: Variable) -> tuple[float, float]:
-    """Scale and offset of packed values, as the CF conventions name them."""
+    """Scale and offset of packed values, in the attributes of the CF conventions."""
     given = variable.attrs
     try:
         return float(given.get("scale_factor", 1)), float(given.get("add_offset", 0))
@@ -280,7 +280,7 @@ def packing(variable: Variable) -> tuple[float, float]:
 
 
 def missing(stored: npt.NDArray[Any], variable: Variable) -> npt.NDArray[np.bool_]:
-    """Which values are missing: `_FillValue`, `missing_value`, or the fill value where one was given."""
+    """Which values are missing: `_FillValue`, `missing_value`, or the fill value if one was given."""
     attrs = variable.attrs
     out = np.zeros(stored.shape, bool)
     stands = [attrs.get("_FillValue"), attrs.get("missing_value")]
@@ -289,10 +289,10 @@ def missing(stored: npt.NDArray[Any], variable: Variable) -> npt.NDArray[np.bool
     for value in stands:
         try:
             several = np.ravel(value) if value is not None else ()
-        except ValueError:  # lists of several lengths
+        except ValueError:  # lists of different lengths
             continue
         for one in several:
-            with suppress(InvalidArgumentError):  # of another type, or rounded, it would be another value
+            with suppress(InvalidArgumentError):  # in another type, or rounded, it would be a different value
                 out |= stored == as_elements(one, stored.dtype, "")[()]
     return out
 
@@ -321,7 +321,7 @@ def summary(values: npt.NDArray[Any]) -> dict[str, Any]:
     if np.isfinite(high - low):
         try:
             counts, edges = np.histogram(wide, bins=_BINS if high > low else 1)
-        except ValueError:  # too close to each other for so many bins
+        except ValueError:  # too close together for this many bins
             counts, edges = np.array([wide.size]), np.array([low, high])
         out["edges"], out["counts"] = edges.tolist(), counts.tolist()
     return out
@@ -332,7 +332,7 @@ def _finite(value: Any) -> float | None:
 
 
 def texts(source: Source, key: Key, most: tuple[int, int], limit: int) -> dict[str, Any]:
-    """Cells of any type as a table of texts, along up to two axes, from the beginning of the selection."""
+    """Cells of any type as a table of texts, along up to two axes, from the start of the selection."""
     axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
     if len(axes) > 2:
         raise InvalidArgumentError(f"a table shows up to two axes, not {len(axes)}")
@@ -357,7 +357,7 @@ def texts(source: Source, key: Key, most: tuple[int, int], limit: int) -> dict[s
 
 
 def text(value: Any) -> str:
-    """One cell, in full but for long texts and members that are arrays."""
+    """One cell, complete except for long texts and members that are arrays."""
     if isinstance(value, np.void) and value.dtype.names:
         members = (f"{name}: {text(value[name])}" for name in value.dtype.names)
         return f"({', '.join(members)})"
@@ -371,7 +371,7 @@ def text(value: Any) -> str:
 
 
 def sample(source: Source, key: Key, cells: int, limit: int, part: str) -> dict[str, Any]:
-    """Statistics of values that are read: all of them, or every n-th along each axis so that there are about `cells`."""
+    """Statistics of values that are read: all of them, or every n-th along each axis, about `cells` in total."""
     extents = [len(place) for place in key if isinstance(place, range)]
     wanted = math.prod(extents)
     stride = 1
@@ -385,7 +385,7 @@ def sample(source: Source, key: Key, cells: int, limit: int, part: str) -> dict[
 
 
 def members(dtype: np.dtype[Any], above: str = "") -> list[tuple[str, np.dtype[Any]]]:
-    """The leaves of a record: path and type of each; of anything else none."""
+    """The leaves of a record: path and type of each; none for other types."""
     found: list[tuple[str, np.dtype[Any]]] = []
     for name in dtype.names or ():
         member = dtype.fields[name][0] if dtype.fields else dtype

@@ -1,4 +1,4 @@
-"""From a query to an answer: every argument is checked here, whatever the page would send."""
+"""Answers queries of the page: every argument is checked here, whatever the client sends."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from drystone.container import Container
 from drystone.coordinates import axis_names, coordinate
 from drystone.counted import size
 from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.lists import shown_element
 from drystone.variable import Variable
 from drystone.view import pictures
 from drystone.view.pictures import Picture, Source
@@ -40,7 +41,7 @@ class Questions:
     """Answers about one container, from any number of threads."""
 
     def __init__(self, container: Container, shown: str | None = None, most: int = 1 << 50) -> None:
-        """`shown` is named instead of the container's place, which is not everybody's to know; no answer reads more than `most` bytes."""
+        """`shown` replaces the container's path, which may be private; no answer reads more than `most` bytes."""
         self._container = container
         self._shown = shown
         self._most = most
@@ -62,7 +63,7 @@ class Questions:
         }
 
     def ask(self, name: str, query: Query) -> Any:
-        """The answer: what JSON can hold, or a `Picture`. Raises a `DrystoneError` of one line."""
+        """The answer: JSON-compatible data, or a `Picture`. Raises a `DrystoneError` with one line."""
         if name not in self._known:
             raise NotFoundError(f"there is no such question; there are: {', '.join(self._known)}")
         try:
@@ -71,7 +72,7 @@ class Questions:
             raise InvalidArgumentError(str(error)) from None
 
     def is_there(self) -> bool:
-        """Whether the container is still the one that was opened."""
+        """Whether the path still holds the container that was opened."""
         try:
             self._container.refresh()
         except (errors.ConflictError, NotFoundError):
@@ -95,7 +96,7 @@ class Questions:
         return found
 
     def _limit(self, query: Query) -> int:
-        """Bytes that an answer may read."""
+        """The most bytes that an answer may read."""
         wanted = whole(query, "limit", 0, 1 << 50, min(_LIMIT, self._most))
         if wanted > self._most:
             raise InvalidArgumentError(
@@ -104,7 +105,7 @@ class Questions:
         return wanted
 
     def _state(self, c: Container, query: Query) -> Any:
-        """Which snapshot is the newest; looks for a newer one."""
+        """The number of the newest snapshot, after a refresh."""
         self._container.refresh()
         return {"snapshot": int(self._container.snapshot), "steps": _span(self._container.steps)}
 
@@ -186,7 +187,7 @@ class Questions:
         }
 
     def _variable(self, c: Container, query: Query) -> Any:
-        """A group's attributes, or everything about a variable but its values."""
+        """The attributes of a group, or everything about a variable except its values."""
         name = _name(query)
         if not name or name in c.groups:
             group = c.groups[name] if name else c
@@ -242,7 +243,7 @@ class Questions:
         )
 
     def _hits(self, c: Container, query: Query) -> Picture:
-        """Where in a picture a condition holds: for each value the fraction of its cells."""
+        """Where in a picture a condition holds: the fraction of cells for each value."""
         v = _member(c, query)
         if v.local:
             raise InvalidArgumentError("a local variable has blocks and no array: no condition is about it")
@@ -302,7 +303,7 @@ class Questions:
         )
 
     def _cut(self, c: Container, query: Query) -> Any:
-        """How the blocks of a variable are cut into subchunks: shapes, None for whole blocks."""
+        """The subchunk shapes of a variable's blocks; None for blocks that are not cut."""
         _bearable(c)
         v = _member(c, query)
         return {"cuts": c._handle.cuts().get(c._handle.followed(v.name) or v.name, [])}
@@ -369,7 +370,7 @@ def whole(query: Query, name: str, least: int, most: int = 1 << 62, default: int
 
 
 def number(value: Any) -> Any:
-    """A number that JSON and the page hold exactly, else its text; None stays None."""
+    """A number that JSON and JavaScript represent exactly, else its text; None stays None."""
     if value is None:
         return None
     if isinstance(value, np.generic):
@@ -429,8 +430,8 @@ def _dtype(dtype: np.dtype[Any]) -> str:
     if dtype.names:
         return "record"
     if dtype.subdtype:
-        return f"{dtype.base} {'x'.join(map(str, dtype.shape))}"
-    return str(dtype)
+        return f"{shown_element(dtype.base)} {'x'.join(map(str, dtype.shape))}"
+    return shown_element(dtype)
 
 
 def _fill(v: Variable) -> str | None:
@@ -478,7 +479,7 @@ def _time(moment: Any) -> str | None:
 
 
 def _published(path: Path) -> int | None:
-    """The snapshot that the published replica shows, as it says itself."""
+    """The snapshot of the published replica, from its own metadata."""
     try:
         with (path / "zarr" / "zarr.json").open(encoding="utf-8") as file:
             found = json.loads(file.read(1 << 20))["attributes"]["drystone"]["snapshot"]

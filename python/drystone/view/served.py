@@ -1,8 +1,7 @@
-"""The page of the containers on a server, which asks here once it knows that a request may read the container.
+"""The page of the containers on a server, which checks first that the client may read the container.
 
-Answers are those of `drystone view`; all clients of a container share one open handle. A container's place on
-the server is
-not the client's to know: where a message would name it, the name in the address stands.
+Answers are those of `drystone view`; all clients of a container share one open handle. The client must not learn the
+container's path on the server: messages contain the name in the URL instead.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _OPEN = 16
 
 
 class Pages:
-    """The page of each container, which is opened when first asked about and stays open while it is among those last used."""
+    """The page of each container; opened at the first request, and kept while it was among the last used."""
 
     def __init__(self) -> None:
         self._files = page_files()
@@ -44,7 +43,7 @@ class Pages:
             except (errors.ConflictError, errors.NotFoundError):
                 if asked.is_there():
                     raise
-            with self._lock:  # another container is there now
+            with self._lock:  # the path holds another container now
                 self._open.pop((place, name), None)
             return self._questions(place, name, most).ask(question, given)
 
@@ -61,7 +60,7 @@ class Pages:
                 return self._open[key]
         found = Questions(drystone.open(place), name, most)
         with self._lock:
-            # Those that are dropped close when nobody asks them any more.
+            # Dropped containers close when no request uses them any more.
             found = self._open.setdefault(key, found)
             while len(self._open) > _OPEN:
                 self._open.popitem(last=False)

@@ -1,8 +1,9 @@
 """HTTP on loopback: access control, the files of the page, and answers.
 
-Other programs of this machine reach loopback as well, and so do pages of other sites in the same browser. Hence a request is
-answered only if it names this machine (a name that was made to point here is refused), comes from no other site, and brings
-the key that only the printed address holds; the browser keeps it in a cookie that it sends to no other site.
+Other programs of this machine can reach loopback, and so can pages of other sites in the same browser. Hence a request
+is answered only if it names this machine (a DNS name that points here is refused), does not come from another site,
+and contains the key, which only the printed address holds. The browser keeps the key in a cookie that it sends to no
+other site.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return int(self._http.server_address[1])
 
     @property
@@ -66,16 +67,16 @@ class Server:
         return f"http://127.0.0.1:{self.port}/?key={self.key}"
 
     def serve(self) -> None:
-        """Answer until `close` is called from another thread."""
+        """Answer requests until `close` is called from another thread."""
         self._http.serve_forever(poll_interval=0.2)
 
     def start(self) -> Self:
-        """Serve in a thread of its own."""
+        """Serve in a separate thread."""
         threading.Thread(target=self.serve, name="drystone-view", daemon=True).start()
         return self
 
     def close(self) -> None:
-        """Stop. Open connections are not answered any more."""
+        """Stop. Open connections get no more answers."""
         self.closed = True
         self._http.shutdown()
         self._http.server_close()
@@ -89,13 +90,13 @@ class Server:
         self.close()
 
     def file(self, path: str) -> tuple[bytes, str] | None:
-        """A file of the page, and its type. Only the names that were there at the start are known."""
-        # Browsers ask for the icon by this name, whatever the page says.
+        """A file of the page, and its type. Only names that existed at the start are known."""
+        # Browsers request the icon by this name, whatever the page says.
         names = {"/favicon.ico": "icon.svg", "/": "index.html"}
         return self._files.get(names.get(path, path.removeprefix("/")))
 
     def answer(self, name: str, query: Mapping[str, str]) -> tuple[HTTPStatus, bytes, str]:
-        """The status of an answer, its body, and the type of that."""
+        """The status of an answer, its body, and the body's type."""
         with self._slots:
             return replied(lambda: self._questions.ask(name, query))
 
@@ -103,11 +104,11 @@ class Server:
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 128  # of 5, as it is otherwise, the sixth at once waits a second
+    request_queue_size = 128  # with the default of 5, a sixth concurrent connection waits a second
     view: Server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that disconnects is no error."""
+        """A browser that disconnects is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -118,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answers, or says in one line why not."""
+        """Answers a request, or refuses it with one line."""
         if self.server.view.closed:
             self.close_connection = True
             return
@@ -154,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != hosts[0]:
             return "pages of other sites may not ask"
-        # The address may be followed from anywhere; its key is what opens it.
+        # Any site may link to the address; the key in it gives access.
         followed = self.headers.get("Sec-Fetch-Mode") == "navigate" and urlsplit(self.path).path == "/"
         if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not followed:
             return "pages of other sites may not ask"
@@ -172,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         return secrets.compare_digest(given.encode(), self.server.view.key.encode())
 
     def _welcome(self) -> None:
-        """The key goes from the address into a cookie, so that it stays in no history."""
+        """Moves the key from the address to a cookie, so that it stays in no history."""
         cookie = f"{self._cookie()}={self.server.view.key}; HttpOnly; SameSite=Strict; Path=/"
         body = b'<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>drystone</title>'
         self._send(HTTPStatus.OK, body, "text/html", {"Set-Cookie": cookie})
@@ -202,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  (the name that http.server looks for)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What http.server refuses by itself: other methods, malformed requests."""
+        """Requests that http.server itself refuses: other methods, malformed requests."""
         self.close_connection = True
         what = "only GET is answered" if code == HTTPStatus.NOT_IMPLEMENTED else message or "a bad request"
         status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
@@ -216,4 +217,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: their addresses hold what somebody looks at."""
+        """Requests are not logged: their URLs tell what the user looks at."""

@@ -21,7 +21,7 @@ from drystone.xarray.lists import joined
 from drystone.xarray.store import DrystoneStore
 from drystone.xarray.times import as_fine_as_units, counted, in_units_for_centuries, in_units_for_steps
 
-# The attributes that decide which numbers are values.
+# The attributes that decide which numbers are missing or scaled.
 _OF_VALUES = {
     "units",
     "calendar",
@@ -42,7 +42,7 @@ _MODES = ("w-", "w", "a", "r+")
 
 @xr.register_dataset_accessor("drystone")
 class DatasetAccessor:
-    """What Drystone adds to datasets."""
+    """The accessor `drystone` of datasets."""
 
     def __init__(self, dataset: xr.Dataset) -> None:
         self._dataset = dataset
@@ -64,22 +64,22 @@ class DatasetAccessor:
     ) -> Any:
         """Write the dataset, with its coordinates and attributes.
 
-        Dask arrays are written chunk by chunk by several threads; chunks need not be aligned with anything, here or in other
+        Dask arrays are written chunk by chunk by several threads. Chunks need no alignment, neither here nor in other
         processes that write other regions at the same time. Appended steps become visible together.
 
         Args:
-            path: Where the container is or is to be; or a container that is open for writing.
+            path: The path of a new or existing container, or a container that is open for writing.
             mode: `"w-"` (the default) creates, `"w"` replaces a container, `"a"` adds to one or creates it, and replaces
-                variables, `"r+"` writes into variables that are there. With `append_dim` and `region` it is `"a"` or `"r+"`.
-            group: Which group the variables belong to.
+                variables, `"r+"` writes to existing variables. `append_dim` and `region` need `"a"` or `"r+"`.
+            group: The group of the variables.
             step_dim: This dimension becomes the steps of the variables that have it, as their first one.
-            append_dim: The same, behind the steps that are there; what does not have the dimension is written over.
-            region: Write into a part of variables that are there: slices by dimension. Variables without any of these
+            append_dim: The same, after the existing steps; variables without the dimension are overwritten.
+            region: Write to a part of existing variables: slices by dimension. Variables without any of these
                 dimensions are left out.
-            encoding: By variable: `transform`, `chunks`, and what the CF conventions know (`dtype`, `_FillValue`, …).
+            encoding: By variable: `transform`, `chunks`, and the keys of the CF conventions (`dtype`, `_FillValue`, …).
             unlimited_dims: Dimensions that may grow.
-            durability: Of a container that is created.
-            compute: If False, gives a Dask object which does the writing of Dask arrays when it is computed.
+            durability: Durability of a new container.
+            compute: If False, return a Dask object; Dask arrays are written when it is computed.
             lists: Store the ragged arrays of the CF conventions, contiguous and indexed, as lists of numbers. Not with
                 `append_dim`, `region` or `compute=False`.
 
@@ -127,7 +127,7 @@ class DatasetAccessor:
 
 @xr.register_datatree_accessor("drystone")
 class TreeAccessor:
-    """What Drystone adds to trees of datasets."""
+    """The accessor `drystone` of trees of datasets."""
 
     def __init__(self, tree: xr.DataTree) -> None:
         self._tree = tree
@@ -143,16 +143,18 @@ class TreeAccessor:
         durability: Literal["async", "durable", "memory"] = "async",
         compute: bool = True,
     ) -> Any:
-        """Write every dataset of the tree into a group of its path, as seen from the tree; other arguments are those of datasets.
+        """Write every dataset of the tree to a group with its path in the tree.
+
+        See `to_container` of datasets for details.
 
         Args:
-            path: Where the container is or is to be; or a container that is open for writing.
-            mode: As of datasets.
-            group: Which group the tree becomes; by default the root.
+            path: The path of a new or existing container, or a container that is open for writing.
+            mode: As for datasets.
+            group: The group that the tree becomes; by default the root.
             step_dim: This dimension becomes the steps of the variables that have it.
-            encoding: By path in the tree ("/", "/fine"), what `encoding` of a dataset takes.
-            durability: Of a container that is created.
-            compute: If False, gives a Dask object which does the writing of Dask arrays when it is computed.
+            encoding: By path in the tree ("/", "/fine"), the `encoding` of a dataset.
+            durability: Durability of a new container.
+            compute: If False, return a Dask object; Dask arrays are written when it is computed.
 
         """
         nodes = {_inside(self._tree, node): node for node in self._tree.subtree}
@@ -188,7 +190,7 @@ class TreeAccessor:
 
 
 def _inside(tree: xr.DataTree, node: xr.DataTree) -> str:
-    """The path of a node as seen from a tree."""
+    """The path of a node within a tree."""
     return "/" if node is tree else f"/{node.relative_to(tree)}"
 
 
@@ -266,7 +268,7 @@ def _dump(
 
 
 def _lacks_texts(variable: xr.Variable) -> bool:
-    """Whether some are None or NaN, which xarray turns into empty texts."""
+    """Whether some texts are None or NaN, which xarray converts to empty texts."""
     if variable.dtype != object or variable.chunks is not None:
         return False
     kinds = {type(value) for value in np.asarray(variable.values).flat}
@@ -276,7 +278,7 @@ def _lacks_texts(variable: xr.Variable) -> bool:
 def _encoded(
     variables: Mapping[Any, xr.Variable], store: DrystoneStore, encoding: Mapping[str, Mapping[str, Any]]
 ) -> dict[Any, xr.Variable]:
-    """The variables with the encoding in which each is stored, which holds their values."""
+    """The variables with their encoding, in which their values are exact."""
     there = store.get_variables() if store.adds_to_what_is_there else {}
     out = {}
     for name, given in encoding.items():
@@ -293,7 +295,7 @@ def _encoded(
             out[name] = counted(str(name), encoded, native)
             continue
         if joins:
-            # Values are encoded as those are that they join: times by the same units, and so on.
+            # Values are encoded like those that they join: times with the same units, and so on.
             known = conventions.decode_cf_variable(name, there[name]).encoding
             encoded.encoding = {key: known[key] for key in known.keys() & _OF_VALUES}
         if joins and name in encoding and store.joins(variable.dims):
@@ -308,7 +310,7 @@ def _encoded(
 
 
 def _require_stored(name: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """Refuse an encoding that gives values other numbers than those that they join have."""
+    """Refuse an encoding that represents values differently from the stored values that they join."""
     other = [key for key in sorted(given.keys() & _NUMBERS) if not _is_same(key, given[key], stored.get(key))]
     if other:
         raise InvalidArgumentError(

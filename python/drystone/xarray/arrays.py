@@ -20,10 +20,10 @@ from drystone.xarray import times
 
 
 class StoredArray(BackendArray):
-    """A variable, read when it is asked for: basic, orthogonal and vectorised indexing are one plan each.
+    """A variable that is read lazily: basic, orthogonal and vectorised indexing each take one plan.
 
-    It needs no lock, and is pickled as the path and the snapshot. `steps` are the numbers of the steps that its first axis
-    shows, if they are not 0, 1, 2, …
+    It needs no lock, and is pickled as path and snapshot. `steps` are the numbers of the steps along its first axis,
+    if they are not 0, 1, 2, …
     """
 
     def __init__(self, variable: Variable, steps: npt.NDArray[np.int64] | None) -> None:
@@ -45,7 +45,7 @@ class StoredArray(BackendArray):
         )
 
     async def async_getitem(self, key: Any) -> Any:
-        """The same in another thread."""
+        """The same array for another thread."""
         return await asyncio.to_thread(self.__getitem__, key)
 
     def _read(self, key: Any, rule: Rule) -> npt.NDArray[Any]:
@@ -58,7 +58,7 @@ class StoredArray(BackendArray):
         return np.asarray(values, self.dtype if self.dtype.kind == "O" else None)
 
     def _numbered(self, leg: selection.Leg) -> selection.Leg:
-        """The same with the numbers of the steps for their positions."""
+        """The same key with step numbers instead of positions."""
         assert self.steps is not None
         if 0 not in leg.axes:
             return leg
@@ -77,7 +77,7 @@ class StoredArray(BackendArray):
 
 
 class Target:
-    """Where an array of `shape` is written to: a variable, from `start` on; `steps` are the steps of its first axis."""
+    """A target for an array of `shape`: a variable, from `start` on; `steps` are the steps along its first axis."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Target:
         wanted = selection.select(key, self.shape)
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
         array = np.asarray(value)
-        if self.dtype.kind in "mM" and array.dtype == np.int64:  # as `times.counted` gives them
+        if self.dtype.kind in "mM" and array.dtype == np.int64:  # as `times.counted` returns them
             array = array.view(self.dtype)
         array = values.as_stored(array, self.dtype, f'"{self._path}"')
         start = [run.start + first for run, first in zip(runs, self._start, strict=True)]

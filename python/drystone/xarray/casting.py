@@ -1,8 +1,8 @@
-"""Values that the dtype they are to be stored in does not hold.
+"""Detects values that the dtype of their encoding cannot represent.
 
-Variables are encoded by the conventions, the dtype of the encoding included, and NumPy's cast to it cuts texts, drops imaginary parts and
-lets integers overflow without a word. Here that is an error. Rounding is not where it is asked for: of floats to shorter ones, to packed
-values, and to integers that `encoding=` names.
+xarray encodes variables by the CF conventions. NumPy's cast to the dtype of the encoding silently truncates texts,
+drops imaginary parts and lets integers overflow. Here that is an error. Requested rounding is allowed: of floats to
+shorter ones, to packed values, and to integers that `encoding=` names.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from drystone.values import as_elements, changed
 
 
 def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
-    """The variable, whose values the dtype of its encoding holds; an array of Dask is checked as it is computed.
+    """Check that the dtype of the variable's encoding represents its values; Dask arrays when computed.
 
     Args:
         name: For errors.
-        variable: With its encoding.
-        joins: The dtype is that of what is stored already, and not one that the caller asks for.
+        variable: The variable, with its encoding.
+        joins: The dtype is that of values stored already, and not one that the caller requested.
 
     Raises:
-        ConflictError: If it joins stored values whose dtype does not hold its own.
-        InvalidArgumentError: If the dtype that was asked for does not, or not the value that is to stand for missing ones.
+        ConflictError: It joins stored values whose dtype cannot represent its own.
+        InvalidArgumentError: The requested dtype cannot represent the values, or the value for missing ones.
 
     """
     _require_fill(name, variable)
@@ -45,7 +45,7 @@ def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
 def _require_fill(name: str, variable: xr.Variable) -> None:
     """Refuse a `_FillValue` that the dtype cannot represent.
 
-    Rounded or overflown, it would equal valid values.
+    After rounding or overflow it would equal valid values.
     """
     encoding = {**variable.attrs, **variable.encoding}
     given = encoding.get("_FillValue")
@@ -60,7 +60,7 @@ def _require_fill(name: str, variable: xr.Variable) -> None:
 
 @dataclass(frozen=True)
 class _Cast:
-    """From floats, integers, booleans, complex numbers or texts to a dtype."""
+    """A cast from floats, integers, booleans, complex numbers or texts to a dtype."""
 
     name: str
     target: np.dtype[Any]
@@ -72,14 +72,14 @@ class _Cast:
 
     @classmethod
     def of(cls, name: str, variable: xr.Variable, joins: bool) -> _Cast | None:
-        """None where nothing is cast, or times become numbers."""
+        """None if nothing is cast, or times become numbers."""
         encoding = {**variable.attrs, **variable.encoding}
         dtype = variable.encoding.get("dtype")
         if dtype is None or dtype is str or variable.dtype.kind in "mMV":
             return None
         target = np.dtype(dtype)
         if target == "S1" and not joins and variable.dtype.kind in "OSU":
-            # Texts as single characters, along a dimension more.
+            # Texts as single characters, along an additional dimension.
             return None
         unsigned = str(encoding.get("_Unsigned", "")).lower()
         if unsigned in ("true", "false") and target.kind in "iu":
@@ -99,7 +99,7 @@ class _Cast:
         return values
 
     def check(self, values: npt.NDArray[Any]) -> None:
-        """Refuse what would be changed."""
+        """Refuse values that would change."""
         values = np.asarray(values)
         if values.size == 0:
             return
@@ -118,10 +118,20 @@ class _Cast:
             return np.ones(values.shape, bool)
         if target in "iu" and (source == "f" or self.packed):
             return self._beyond(values)
+        if self.joins and not self.packed and source in "iu" and target in "fc":
+            return self._is_rounded(values)
         return changed(values, self.target)
 
+    def _is_rounded(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Integers that the floats of the target do not hold exactly."""
+        floats = values.astype(self.target).real
+        limits = np.iinfo(values.dtype)
+        fits = (floats >= float(limits.min)) & (floats < float(limits.max) + 1)
+        wrong: npt.NDArray[np.bool_] = ~fits | (np.where(fits, floats, 0).astype(values.dtype) != values)
+        return wrong
+
     def _is_cut(self, value: Any) -> bool:
-        """Whether a text, or bytes, is longer than the target, or has characters that bytes do not hold."""
+        """Whether a text, or bytes, is longer than the target, or has characters that bytes cannot represent."""
         if self.target.kind == "U":
             return len(str(value)) > self.target.itemsize // 4
         if isinstance(value, str) and not value.isascii():
@@ -129,7 +139,7 @@ class _Cast:
         return len(value if isinstance(value, bytes) else str(value)) > self.target.itemsize
 
     def _beyond(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Values that are no integers of the target type; missing ones if it has no number for them."""
+        """Values that are not integers of the target type; missing ones count if it has no number for them."""
         limits = np.iinfo(self.target)
         packed = values.astype("f8")
         if self.packed:

@@ -22,9 +22,10 @@ from drystone.xarray.store import DrystoneStore
 class DrystoneBackendEntrypoint(BackendEntrypoint):
     """Opens containers as datasets: lazily, ready for Dask, with CF decoding.
 
-    Of its own it takes `group=` (a path in the container), `snapshot=` (the number of an earlier one), `storage_options=` where the
-    container is named by a URL, `damaged=True` (go on with what is left of a container that has lost files, which is an error
-    otherwise), and `lists=True` (variables of lists as two arrays, the contiguous ragged arrays of CF; they are read when opened).
+    Options of its own are `group=` (a path in the container), `snapshot=` (the number of an earlier one),
+    `storage_options=` for a container at a URL, `damaged=True` (read what is left of a container with lost files,
+    which is otherwise an error), and `lists=True` (variables of lists as two arrays, the contiguous ragged arrays of
+    CF; they are read when opened).
     """
 
     description = "Open Drystone containers"
@@ -36,7 +37,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
             return True
         try:
             if is_url(filename_or_obj):
-                # Nothing is asked of a server for a guess.
+                # Guessing sends no request to a server.
                 return str(filename_or_obj).rstrip("/").endswith(".dry")
             return (Path(filename_or_obj) / "drystone.json").is_file()
         except (TypeError, ValueError, OSError):
@@ -130,7 +131,7 @@ def _opened(
     options: Mapping[str, object] | None,
     credentials: Callable[[], Mapping[str, object]] | None,
 ) -> tuple[Container, bool]:
-    """The container, and whether it was opened here. A CorruptError where it has lost files, unless `damaged`."""
+    """The container, and whether it was opened here. Lost files raise CorruptError, unless `damaged`."""
     owned = not isinstance(source, Container | Group)
     container = (
         open_container(source, damaged=damaged, storage_options=options, credentials=credentials)

@@ -1,4 +1,4 @@
-"""Lists of numbers in datasets, which have plain arrays alone: as CF's ragged arrays, there and back."""
+"""Lists of numbers in datasets, which have only plain arrays: as CF's ragged arrays, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from drystone.variable import Variable
 
 @dataclass(frozen=True)
 class Lists:
-    """A variable of lists that a dataset has as two arrays."""
+    """A variable of lists that a dataset shows as two arrays."""
 
     dims: tuple[str, ...]
     lists: npt.NDArray[np.object_]
@@ -35,7 +35,10 @@ class Lists:
 def as_two_arrays(
     name: str, variable: Variable, steps: npt.NDArray[np.int64] | None, step_dim: str
 ) -> dict[str, xr.Variable]:
-    """A variable of lists as a contiguous ragged array: read now, since the length of the row is that of all lists."""
+    """A variable of lists as a contiguous ragged array.
+
+    It is read at once, since the number of values is that of all lists.
+    """
     cells = variable[steps.tolist()] if steps is not None else variable[...]
     values, counts = flattened(cells, variable.dtype)
     own = variable.dims or tuple(f"{name}_dim_{axis}" for axis in range(counts.ndim - variable.has_steps))
@@ -51,7 +54,7 @@ def as_two_arrays(
 def joined(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, Lists]]:
     """A dataset without its ragged arrays, contiguous or indexed, and these as lists.
 
-    Arrays along a row become lists if each of them has that dimension alone; else they stay as they are.
+    Arrays along a sample dimension become lists if each of them has only that dimension; else they stay as they are.
     """
     found: dict[str, Lists] = {}
     gone: list[Any] = []
@@ -81,6 +84,6 @@ def joined(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, Lists]]:
                 dims, lists = (indexed,), by_index(plain.values, variable.values, dataset.sizes[indexed])
             attrs = dict(plain.attrs)
             if "_FillValue" not in v.attrs and v.encoding.get("_FillValue") is None:
-                attrs.pop("_FillValue", None)  # which xarray gives every float that it encodes
+                attrs.pop("_FillValue", None)  # xarray adds it to every float that it encodes
             found[str(one)] = Lists(tuple(map(str, dims)), lists, ragged(plain.dtype), attrs)
     return dataset.drop_vars(gone), found

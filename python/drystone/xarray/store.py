@@ -1,8 +1,8 @@
 """A group of a container as a data store of xarray.
 
-Steps are the leading dimension of the variables that have them. Its name is kept in the attribute `_step_dim` of the
-variable, and is "step" where a simulation wrote the variable; its cells are the steps that are there, and if no variable has
-the dimension's name, their numbers are its coordinate.
+Steps are the leading dimension of the variables that have them. The attribute `_step_dim` of the variable stores the
+dimension's name; it is "step" for variables written by a simulation. Its cells are the existing steps. If no variable
+has the dimension's name, the step numbers are its coordinate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MEANINGLESS = {"source", "original_shape", "preferred_chunks", "dtype", "unlimi
 
 
 _Place = tuple[list[int], npt.NDArray[np.int64] | None]
-"""The first cell of where values go, and the steps along the first axis where they do not simply follow on it."""
+"""The first cell of a write, and the steps along the first axis if they are not consecutive."""
 
 
 class DrystoneStore(WritableCFDataStore):
@@ -52,21 +52,25 @@ class DrystoneStore(WritableCFDataStore):
         owned: bool = False,
         lists: bool = False,
     ) -> None:
-        """A store; `owned` closes the container with it, and `lists` shows lists. The others are for writing: see `to_container`."""
+        """A store.
+
+        `owned` closes the container with it, and `lists` shows lists. The other options are for writing: see
+        `to_container`.
+        """
         self._group = group
         self.step_dim = step_dim
-        """The dimension that becomes the steps of what is written."""
+        """The dimension that becomes the steps of written variables."""
         self._append = append
         self._region = dict(region or {})
         self._owned = owned
         self._shows_lists = lists
         self._appended: dict[str, int] = {}
         self.times: set[str] = set()
-        """What holds times, which decide by their values in which units they can be stored."""
+        """Variables of times, whose values decide in which units they can be stored."""
 
     @property
     def container(self) -> Container:
-        """The container that the group is in."""
+        """The container of the group."""
         return self._group._container
 
     @property
@@ -75,20 +79,20 @@ class DrystoneStore(WritableCFDataStore):
         return self._append or bool(self._region)
 
     def joins(self, dims: Iterable[Any]) -> bool:
-        """Whether variables with these dimensions are appended to existing ones, not put in their place."""
+        """Whether variables with these dimensions are appended to existing ones instead of replacing them."""
         return bool(self._region) or (self._append and self.step_dim in dims)
 
     def close(self) -> None:
-        """Close the container, if it is the store's."""
+        """Close the container, if the store owns it."""
         if self._owned:
             self.container.close()
         else:
             self.container._settle()
 
-    # What is there.
+    # Existing content.
 
     def get_variables(self) -> dict[str, xr.Variable]:
-        """Its variables; of arrays of records, the members. Local variables have no one array and are left out."""
+        """Its variables; for arrays of records, the members. Local variables have no single array and are left out."""
         stored = dict(self._stored())
         lists = dict(self._lists()) if self._shows_lists else {}
         all_of_them = [*stored.values(), *lists.values()]
@@ -122,13 +126,19 @@ class DrystoneStore(WritableCFDataStore):
                         "shows it as two arrays"
                     )
             elif "/" not in name and not variable.local:
-                yield from _members(name, variable)
+                for named, member in _members(name, variable):
+                    if ragged_element(member.dtype) is not None:
+                        warn(
+                            f'"{named}" holds lists of numbers, which xarray has no arrays for: it is left out'
+                        )
+                    else:
+                        yield named, member
 
     def _with_dim(self, variables: Iterable[Variable], dim: str) -> Iterable[Variable]:
         return (v for v in variables if v.has_steps and (_step_dim(v) or "step") == dim)
 
     def _steps(self, variables: Iterable[Variable]) -> dict[str, npt.NDArray[np.int64]]:
-        """The steps that are there, by dimension."""
+        """The existing steps, by dimension."""
         found: dict[str, set[int]] = {}
         for variable in variables:
             if variable.has_steps:
@@ -154,12 +164,12 @@ class DrystoneStore(WritableCFDataStore):
         if array.dtype.kind == "S" and isinstance(attrs.get("_FillValue"), str):
             attrs["_FillValue"] = attrs["_FillValue"].encode()
         encoding: dict[str, Any] = {"source": self.container.path, "original_shape": array.shape}
-        if array.dtype.kind not in "mM":  # which xarray itself encodes, where it writes them elsewhere
+        if array.dtype.kind not in "mM":  # xarray encodes these itself when it writes them elsewhere
             encoding["dtype"] = array.dtype
         if variable.dtype.kind in "mM" and array.dtype.kind == "i":
             attrs["numpy_dtype"] = str(variable.dtype)
         if (names := enum_names(variable.dtype)) is not None:
-            # As xarray does of netCDF's, so that it writes them there as such.
+            # As xarray does for netCDF's, so that it writes them as such there.
             named = {"enum": names, "enum_name": f"{name}_enum"}
             encoding["dtype"] = np.dtype(array.dtype.str, metadata=named)
         if (kind := reference_kind(variable.dtype)) is not None:
@@ -190,10 +200,10 @@ class DrystoneStore(WritableCFDataStore):
             )
         return {"unlimited_dims": growing, "source": self.container.path}
 
-    # What is added.
+    # Additions.
 
     def encode_variable(self, v: xr.Variable, name: Any = None) -> xr.Variable:
-        """Texts and bytes that are to be encoded are; bytes of any length become bytes of one length, as in netCDF."""
+        """Encode texts and bytes where needed; bytes of any length become bytes of one length, as in netCDF."""
         v = EncodedStringCoder(allows_unicode=True).encode(v, name)
         if check_vlen_dtype(v.dtype) is bytes:
             return v.copy(deep=False, data=np.asarray(v.values, "S"))
@@ -210,7 +220,10 @@ class DrystoneStore(WritableCFDataStore):
             self._group.attrs.update({name: _attribute(value) for name, value in attributes.items()})
 
     def set_dimensions(self, variables: Any, unlimited_dims: Any = None) -> None:
-        """Refuse dimensions of another length than that of variables that are there. They are not set: they belong to variables."""
+        """Refuse dimensions whose length differs from that of existing variables.
+
+        They are not set: they belong to variables.
+        """
         if self._region or not len(self._group.variables):
             return
         sizes = self.get_dimensions()
@@ -228,7 +241,7 @@ class DrystoneStore(WritableCFDataStore):
         writer: ArrayWriter,
         unlimited_dims: Any = None,
     ) -> None:
-        """Create what is not there, as one commit, and hand the arrays to the writer."""
+        """Create missing variables, as one commit, and pass the arrays to the writer."""
         with self.container.batch():
             made = [
                 self._created(
@@ -267,7 +280,7 @@ class DrystoneStore(WritableCFDataStore):
     def _created(
         self, name: str, variable: xr.Variable, check_encoding: bool, unlimited_dims: Iterable[Any]
     ) -> tuple[str, _Place, xr.Variable]:
-        """Path and cells of where a variable goes."""
+        """Path and target cells of a variable."""
         path = self._group._below(name)
         dims = tuple(str(dim) for dim in variable.dims)
         steps = self.step_dim in dims
@@ -348,9 +361,9 @@ class DrystoneStore(WritableCFDataStore):
         return start, steps
 
     def _require_same_units(self, name: str, there: Variable, variable: xr.Variable) -> None:
-        """Times are stored in other units where those that are there would not hold them exactly: then they do not join them.
+        """Refuse times in units that differ from the stored ones and are not exact in them.
 
-        Of other variables that may be another spelling, so it is a warning.
+        For other variables, units may only be spelled differently, so that is a warning.
         """
         stored, given = there.attrs.get("units"), variable.attrs.get("units")
         if name not in self.times and "calendar" not in variable.attrs:
@@ -364,7 +377,7 @@ class DrystoneStore(WritableCFDataStore):
             )
 
     def _next_step(self, own: Iterable[int]) -> int:
-        """Where the steps that are written now begin: behind those of the dimension."""
+        """The first step of this write: after those of the dimension."""
         dim = str(self.step_dim)
         if dim not in self._appended:
             stored = [v for _, v in self._stored()] if self._append else []
@@ -387,7 +400,7 @@ def _step_dim(variable: Variable) -> str | None:
 
 
 def _members(name: str, variable: Variable) -> Iterable[tuple[str, Variable]]:
-    """The variable, or its members where it holds records."""
+    """The variable, or its members if it holds records."""
     names = variable.dtype.names
     if names is None:
         yield name, variable
@@ -397,7 +410,7 @@ def _members(name: str, variable: Variable) -> Iterable[tuple[str, Variable]]:
 
 
 def _preferred(variable: Variable, dims: tuple[str, ...], array: StoredArray) -> dict[str, int]:
-    """Chunks for Dask: as blocks are cut where that was said, and of steps as many as 16 MiB hold."""
+    """Chunks for Dask: as blocks are cut, if that was declared, and as many steps as 16 MiB hold."""
     shape = list(array.shape)
     own = int(variable.has_steps)
     for axis, edge in enumerate(variable.chunk_shape or ()):
@@ -409,7 +422,7 @@ def _preferred(variable: Variable, dims: tuple[str, ...], array: StoredArray) ->
 
 
 def _fits(there: Variable, dims: tuple[str, ...], variable: xr.Variable, step_dim: str | None) -> bool:
-    """Whether a stored variable may take the values of another in its place: whole ones, not of steps."""
+    """Whether a stored variable may be overwritten with the values of another: whole ones, not of steps."""
     same = not there.has_steps and step_dim not in dims and (there.dims or ()) == dims
     dtype = np.dtype(object) if variable.dtype.kind == "O" else variable.dtype
     return (
@@ -421,7 +434,7 @@ def _fits(there: Variable, dims: tuple[str, ...], variable: xr.Variable, step_di
 
 
 def _extracted(name: str, variable: xr.Variable, check: bool) -> dict[str, Any]:
-    """Of an encoding, what is ours. What other formats left there is no mistake, unless it was asked for."""
+    """The keys of an encoding that apply here. Keys left by other formats are no error unless the caller gave them."""
     given = {key for key, value in variable.encoding.items() if value is not None}
     unknown = given - _ENCODINGS - _MEANINGLESS - (_OF_STRINGS if variable.dtype.kind in "OSU" else set())
     if check and unknown:
@@ -446,7 +459,7 @@ def _attribute(value: Any) -> Any:
 
 
 def _fill(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A fill value as the variable can store it; None where it cannot."""
+    """A fill value as the variable can store it; None if it cannot."""
     if value is None or dtype.kind not in "biufc":
         return None
     element = np.asarray(value)

@@ -1,8 +1,9 @@
-"""Times as xarray can encode them without loss, and so that later ones can be appended.
+"""Encodes times without loss, and so that later ones can be appended.
 
-Times become numbers by a unit, and what is appended has to use the unit that is stored. xarray takes the coarsest that holds what it
-sees: of a first step at midnight, days, which no step at six o'clock fits. Of steps more are to come, so theirs are stored in
-microseconds, as xarray itself stores times that it does not look at, and in nanoseconds where they are finer.
+Times become numbers in a unit, and appended times must use the stored unit. xarray takes the coarsest unit that holds
+the times it sees: for a first step at midnight, days, which do not fit a step at six o'clock. More steps will follow,
+so their times are stored in microseconds, as xarray itself stores times that it does not examine, and in nanoseconds
+if they are finer.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from drystone.values import as_stored
 
 _EPOCH = " since 1970-01-01"
 _CENTURIES = (1 << 63) // 10**9
-"""Seconds of which 64 bits hold the nanoseconds."""
-# From the coarsest on: NumPy's name and that of the CF conventions.
+"""Seconds whose nanoseconds fit 64 bits."""
+# From the coarsest on: NumPy's name, and that of the CF conventions.
 _RESOLUTIONS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
 def shown_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which xarray gets values: times in a unit that it has, where theirs is exact in it.
+    """The dtype in which xarray gets values: times in a unit that it supports, if they are exact in it.
 
-    Finer units than nanoseconds, durations of months and years, and multiples of a unit it has not: these are integers there.
+    Units finer than nanoseconds, durations of months and years, and multiples of an unsupported unit become integers.
     """
     if dtype.kind not in "mM":
         return dtype
@@ -39,12 +40,12 @@ def shown_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def shown(times: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Stored times in the dtype that `shown_as` gives; InvalidArgumentError for one that is too far away for it."""
+    """Stored times in the dtype from `shown_as`; InvalidArgumentError if one is out of its range."""
     return times.view(dtype) if dtype.kind == "i" else _finer(times, dtype)
 
 
 def counted(name: str, variable: xr.Variable, dtype: np.dtype[Any]) -> xr.Variable:
-    """Times that join stored ones of `dtype`, as the integers of that unit, which nothing encodes further."""
+    """Times that join stored ones of `dtype`, as integers in that unit, which are not encoded further."""
 
     def numbers(times: Any) -> npt.NDArray[np.int64]:
         given = np.asarray(times)
@@ -58,7 +59,10 @@ def counted(name: str, variable: xr.Variable, dtype: np.dtype[Any]) -> xr.Variab
 
 
 def in_units_for_steps(variable: xr.Variable) -> xr.Variable:
-    """The variable with an encoding that later steps will fit; unchanged where it holds no times, or its encoding says how they are stored."""
+    """The variable with an encoding that fits later steps.
+
+    It is unchanged if it holds no times, or if its encoding determines how they are stored.
+    """
     kind = variable.dtype.kind
     dates = kind == "M" or (kind == "O" and contains_cftime_datetimes(variable))
     if not (dates or kind == "m") or variable.encoding.keys() & {"units", "dtype"}:
@@ -67,15 +71,15 @@ def in_units_for_steps(variable: xr.Variable) -> xr.Variable:
     unit = "nanoseconds" if kind in "mM" and _is_finer(variable) else "microseconds"
     variable.encoding = {**variable.encoding, "units": unit + (_EPOCH if dates else "")}
     if variable.chunks is not None:
-        # What is encoded later wants to know both.
+        # Encoding at a later time needs both.
         variable.encoding["dtype"] = np.dtype(np.int64)
     return variable
 
 
 def in_units_for_centuries(variable: xr.Variable) -> xr.Variable:
-    """The variable with an encoding that holds times more than 292 years from each other; unchanged where it has none, or is encoded already.
+    """The variable with an encoding for times over 292 years apart; unchanged without those, or if encoded.
 
-    xarray (2026.9) counts from the first: nanoseconds that do not fit become hours with fractions, which are other times.
+    xarray (2026.9) counts from the first: nanoseconds that do not fit become fractional hours, which are other times.
     """
     if (
         variable.dtype.kind != "M"
@@ -97,8 +101,8 @@ def in_units_for_centuries(variable: xr.Variable) -> xr.Variable:
 def as_fine_as_units(variable: xr.Variable) -> xr.Variable:
     """The variable with times of at least the resolution of the unit in its encoding.
 
-    xarray (2026.9) encodes coarser ones as missing, without a word. Raises InvalidArgumentError where a time is too far away for that
-    resolution, of an array of Dask when it is computed.
+    xarray (2026.9) silently encodes coarser ones as missing. A time out of range for that resolution raises
+    InvalidArgumentError; for a Dask array, when it is computed.
     """
     units = variable.encoding.get("units")
     if variable.dtype.kind not in "mM" or not isinstance(units, str):
@@ -129,7 +133,7 @@ def _finer(times: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _is_finer(variable: xr.Variable) -> bool:
-    """Whether microseconds do not hold every time, or may not: what Dask has yet to compute is not looked at."""
+    """Whether some times need more than microseconds, or may: Dask arrays are not examined."""
     if variable.chunks is not None:
         return np.datetime_data(variable.dtype)[0] == "ns"
     times = np.asarray(variable.values)

@@ -144,3 +144,13 @@ def test_a_name_is_not_empty(owner):
         with pytest.raises(dry.InvalidArgumentError, match="the empty name"):
             act()
     assert dict(owner.attrs) == {}
+
+
+def test_masked_arrays_are_refused(container):
+    """Their hidden values would become visible."""
+    masked = np.ma.masked_array([1, 2], [False, True])
+    for value in (masked, [masked], {"a": masked}, np.ma.masked):
+        with pytest.raises(dry.InvalidArgumentError, match="filled"):
+            container.attrs["m"] = value
+    container.attrs["m"] = np.ma.masked_array([1, 2])
+    assert container.attrs["m"].tolist() == [1, 2]

@@ -10,7 +10,7 @@ import pytest
 
 
 def program(path):
-    """What an application does, knowing nothing of configurations."""
+    """An application that does not know about configurations."""
     with dry.create(path) as c:
         c.create_variable("fields/T", "f4", (64, 64), steps=True, transform="zlib:9")
         c.create_variable("ids", "i8", (64,))

@@ -1,4 +1,4 @@
-"""Copies hold what their container showed, and nothing else: docs/guide/copying.md."""
+"""Copies hold what their container shows, and nothing else: docs/guide/copying.md."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from command_line import drystone
 from drystone import written
 from far_rig import Rig
 from same_bits import same
+from server_rig import ALL, served
 
 RECORD = np.dtype([("x", "f8"), ("v", [("a", "i2"), ("b", "f4", (2,))])], align=True)
 DTYPES = ["f4", "f8", "i1", "u2", "i8", "?", "c8", "S3", "f2", "bfloat16"]
@@ -27,13 +28,13 @@ def files(path):
 
 
 def holds(v, step=None):
-    """How many cells hold values, by the plan of a read of all."""
+    """The number of cells with values, from the plan of a full read."""
     reading = v._reading()
     return reading.explain(... if step is None else (step, ...)).wanted_bytes // reading.item
 
 
 def alike(one, two):
-    """Two containers show the same, by the command and by what it does not look at."""
+    """Check that two containers are equal: by the command, and in properties that it does not compare."""
     said = drystone("diff", one, two)
     assert said == "no difference\n"
     with dry.open(one) as a, dry.open(two) as b:
@@ -107,7 +108,7 @@ class Model:
         return numbers.astype(dtype).reshape(count)
 
     def clip(self):
-        """Shrinks variables without steps, and lets them grow again."""
+        """Shrink variables without steps, and grow them again."""
         for name, (_, shape, steps, fill) in self.kinds.items():
             if shape and not steps and self.random.random() < 0.4:
                 small = [self.random.randint(1, n) for n in shape]
@@ -165,8 +166,8 @@ def test_a_thousand_assignments_are_few_files_in_the_copy(tmp_path):
 
 
 def test_cells_beyond_a_boundary_of_the_past_stay_unwritten(tmp_path):
-    """A variable that is shrunk and grows again reads as fill where its old blocks still lie. A copy that trusts the
-    boxes of the blocks would make written cells of these; the counts of cells that hold values tell."""
+    """A shrunk variable that grows again reads as fill where its old blocks still are. A copy that trusted the boxes
+    of the blocks would write those cells; the number of cells with values tells."""
     one, two = tmp_path / "one.dry", tmp_path / "two.dry"
     with dry.create(one, durability="memory") as c:
         v = c.create_variable("v", "i4", (40, 50), fill_value=-1)
@@ -183,7 +184,7 @@ def test_cells_beyond_a_boundary_of_the_past_stay_unwritten(tmp_path):
     alike(one, two)
 
 
-def test_what_a_step_held_before_it_was_replaced_is_not_copied(tmp_path):
+def test_replaced_values_of_a_step_are_not_copied(tmp_path):
     with dry.create(tmp_path / "one.dry", durability="memory") as c:
         c.create_variable("v", "i4", (4,), steps=True)
         with c.writer() as w:
@@ -331,7 +332,7 @@ def test_an_earlier_snapshot(tmp_path, sample):
     assert "other" not in drystone("diff", sample, tmp_path / "2.dry", code=1)
 
 
-def test_what_was_assigned_and_is_not_committed_is_copied_too(tmp_path, sample):
+def test_uncommitted_assignments_are_copied_too(tmp_path, sample):
     with dry.open(sample, "r+") as c:
         c["x"][0] = 5
         with c.copy(tmp_path / "1.dry") as d:
@@ -383,7 +384,7 @@ def test_wrong_input_is_refused_before_anything_is_made(tmp_path, sample):
             ({"steps": 3}, dry.InvalidArgumentError, "a slice or a list"),
             ({"steps": ["3"]}, dry.InvalidArgumentError, "a slice or a list"),
             ({"chunks": (1, 1, 1)}, dry.InvalidArgumentError, "3 extents"),
-            ({"chunks": {"nope": (1,)}}, dry.InvalidArgumentError, "no array that is copied"),
+            ({"chunks": {"nope": (1,)}}, dry.InvalidArgumentError, "not an array that is copied"),
             ({"chunks": {"x": (0,)}}, dry.InvalidArgumentError, "chunk"),
             ({"transform": "nonsense"}, dry.InvalidArgumentError, "unknown codec"),
             ({"storage_options": {"a": "b"}}, dry.InvalidArgumentError, "local path"),
@@ -583,7 +584,7 @@ def test_a_container_is_copied_to_an_object_store_and_back(tmp_path, sample):
     alike(sample, tmp_path / "back.dry")
 
 
-def test_what_is_committed_during_a_copy_is_not_in_it(tmp_path, sample):
+def test_commits_during_a_copy_are_not_in_it(tmp_path, sample):
     with dry.open(sample, "r+") as c:
 
         def change(done, total):
@@ -595,3 +596,30 @@ def test_what_is_committed_during_a_copy_is_not_in_it(tmp_path, sample):
             same(d["x"][:], np.arange(6.0))
             assert d["g/T"].attrs["units"] == "K"
         assert c["x"][0] > 1000
+
+
+def test_the_source_is_not_overwritten_by_another_address(tmp_path):
+    """Symptom: a copy with `overwrite` removed its source where the target named it by another address."""
+    with served(tmp_path) as server:
+        token = server.token(*ALL)
+        folder = tmp_path / "scratch" / "a.dry"
+        with dry.create(folder) as c:
+            c["x"] = np.arange(5)
+        urls = [server.url, server.unix, server.url.replace("127.0.0.1", "localhost")]
+        places = [str(folder), *(f"{url}/scratch/a.dry" for url in urls)]
+        for source in places:
+            for target in places:
+                options = {"token": token} if "://" in target else None
+                with (
+                    dry.open(source, **({"token": token} if "://" in source else {})) as c,
+                    pytest.raises(dry.InvalidArgumentError, match="is the container itself"),
+                ):
+                    c.copy(target, overwrite=True, storage_options=options)
+        with dry.open(folder) as c:
+            assert c["x"][...].tolist() == [0, 1, 2, 3, 4]
+            for target, options in (
+                (tmp_path / "b.dry", None),
+                (f"{server.url}/scratch/c.dry", {"token": token}),
+            ):
+                for _ in range(2):
+                    c.copy(target, overwrite=True, storage_options=options).close()

@@ -1,4 +1,4 @@
-"""What containers and variables tell about themselves, in numbers: files, what waits, bytes, statistics."""
+"""Descriptions of containers and variables in numbers: files, uncommitted data, bytes, statistics."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ def test_a_container_tells_its_files_and_writers(c):
     assert found.backlog == "nothing waits"
 
 
-def test_what_waits_for_a_commit_is_told(c):
+def test_uncommitted_data_is_reported(c):
     c.create_variable("a", "f4", (4,), steps=True)
     with c.writer(rank=0, nranks=2) as one, c.writer(rank=1, nranks=2) as two:
         for step in range(2):
@@ -56,7 +56,8 @@ def test_what_waits_for_a_commit_is_told(c):
 
 
 def test_a_step_that_two_generations_of_ranks_closed_names_the_remedy(c):
-    # Symptom: "some have not closed it: " and then nothing, where 7 of 8 ranks and 4 ranks of the same run had closed it.
+    # Symptom: "some have not closed it: " followed by nothing, for a step that 7 of 8 ranks and 4 ranks of the same
+    # run had closed.
     c.create_variable("a", "f4", (8,), steps=True)
     first = [c.writer(rank=rank, nranks=8) for rank in range(8)]
     second = [c.writer(rank=rank, nranks=4) for rank in range(4)]
@@ -140,7 +141,7 @@ def test_statistics_of_steps_members_nans_and_nothing(c):
 
 
 def test_statistics_are_read_from_disk_as_they_are_checked(c):
-    """A histogram that was changed on disk is damage, not another histogram."""
+    """A histogram changed on disk is reported as damage, and not as another histogram."""
     c.create_variable("v", "f4", (64, 64), transform="zstd:1")
     put(c, "v", (np.random.default_rng(0).random((64, 64), "f4"), (0, 0)))
     key, _, end = c["v"].blocks()[0].place
@@ -181,8 +182,8 @@ def test_notebooks_show_layout_sizes_compression_and_what_waits(c):
     assert "1 block of 4 subchunks" in c["h/v"]._repr_html_(), "it was left out of what a link names"
 
 
-def test_the_package_brings_the_page(tmp_path):
-    """What is not in the package is not there where it is installed."""
+def test_the_package_contains_the_page(tmp_path):
+    """A part that the package was built without does not exist where the package is installed."""
     code = "import drystone, pathlib; print(*sorted(p.name for p in (pathlib.Path(drystone.__file__).parent / 'view/page').iterdir()))"
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=True

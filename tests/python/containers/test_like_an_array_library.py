@@ -1,4 +1,4 @@
-"""What people expect who know h5py and zarr: the same calls on all three give the same."""
+"""Expectations of h5py and zarr users: the same calls on all three libraries give the same results."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ def library(request):
 
 @pytest.fixture
 def place(library, tmp_path):
-    """An empty group of each library, to be written and read."""
+    """An empty group of each library, for writing and reading."""
     if library == "h5py":
         with h5py.File(tmp_path / "a.h5", "w") as f:
             yield f
@@ -83,7 +83,7 @@ def test_values_go_by_dlpack(container):
     with pytest.raises(BufferError, match="without a copy"):
         T.__dlpack__(copy=False)
     with pytest.raises(dry.InvalidArgumentError, match="not a Variable"):
-        T.oindex.read(..., out=T)  # would fill a copy, and lose it
+        T.oindex.read(..., out=T)  # would fill a copy that is then lost
 
 
 def test_chunks_are_the_cut_in_use_where_none_was_given(container):
@@ -113,7 +113,7 @@ def test_chunks_follow_the_snapshot(container):
 
 @pytest.fixture
 def full(library, place):
-    """The same names in each of them."""
+    """Create the same names in each library."""
     for group in ("fields", "fields/old"):
         place.create_group(group)
     for name in ("T", "fields/p", "fields/old/p", "z"):
@@ -129,7 +129,7 @@ def full(library, place):
 def test_groups_are_mappings(full, library):
     assert len(full) == 3
     assert sorted(full) == sorted(full.keys()) == ["T", "fields", "z"]
-    if library != "zarr":  # which has `members` in place of `items` and `values`
+    if library != "zarr":  # zarr has `members` instead of `items` and `values`
         assert isinstance(full, Mapping)
         assert len(full.values()) == len(full.items()) == len(list(full.values())) == 3
         assert {n: v.name.strip("/") for n, v in full.items()} == {n: n for n in ("T", "fields", "z")}
@@ -164,7 +164,7 @@ def test_names_that_nothing_can_have_are_not_there(container):
 
 
 def test_groups_are_equal_only_to_themselves_and_true_while_open(container):
-    """A mapping in Python is true if it is not empty, and equal to what has equal items; as of h5py, ours are not."""
+    """A Python mapping is true if it is not empty, and equal to one with equal items. As in h5py, ours are not."""
     c = container
     group = c.create_group("a")
     assert c
@@ -315,7 +315,7 @@ def test_texts_are_assigned_by_lists_and_masks(container):
 
 
 def test_only_selected_cells_are_written(path):
-    """What another writer puts between the selected cells stays: they are not read and written back."""
+    """Values that another writer puts between the selected cells stay: those cells are not read and written back."""
     with dry.create(path, durability="memory") as c, dry.open(path, "r+") as other:
         c.create_variable("v", "i4", (6,))
         other.refresh()
@@ -337,9 +337,9 @@ def test_an_assignment_of_too_many_boxes_is_refused(container):
 
 
 def test_what_was_just_assigned_counts_for_the_next_assignment(container):
-    """Symptom: `T[0:3] = a; T[:, 0] = 5`, with no read between, did not write the 5, without a word.
+    """Symptom: `T[0:3] = a; T[:, 0] = 5`, without a read in between, silently did not write the 5.
 
-    Cause: the extent of axes that grow was that of the last commit, for which `:` was no step at all.
+    Cause: the extent of growable axes was that of the last commit, so `:` selected no step.
     """
     T = container.create_variable("T", "i4", (2,), steps=True)
     T[0:3] = 1
@@ -490,7 +490,7 @@ def test_arrays_of_other_libraries_are_stored(place, field, container):
 
 @pytest.mark.parametrize("library", ["drystone", "h5py"], indirect=True)
 def test_a_name_that_is_there_is_not_replaced(place, library):
-    """As of h5py. zarr replaces the array, with its chunks, codecs and attributes."""
+    """As in h5py. zarr replaces the array, with its chunks, codecs and attributes."""
     place["a"] = np.arange(3)
     wrong = dry.ConflictError if library == "drystone" else (ValueError, OSError, RuntimeError)
     for other in (np.zeros(3, "i8"), np.zeros(4)):
@@ -555,7 +555,7 @@ def test_data_fills_steps_and_axes_that_grow(container):
 
 
 def test_what_was_appended_counts_for_the_variable_it_went_to(container):
-    """A variable that takes the name of one with values on their way begins at its own beginning; a resize comes after them."""
+    """A variable that takes the name of one with pending values starts empty; a resize comes after pending values."""
     c = container
     for n in range(3):
         v = c.create_variable("v", "i4", (None,))

@@ -1,4 +1,4 @@
-"""Counters count what was done, and events tell it once, whatever a listener does."""
+"""Counters count operations, and events report each once, whatever a listener does."""
 
 import re
 
@@ -15,7 +15,7 @@ def heard():
     remove()
 
 
-def test_counters_are_of_what_was_done(container):
+def test_counters_count_operations(container):
     before = container.metrics()
     T = container.create_variable("T", "f4", (100,), steps=True)
     with container.writer(rank=0, nranks=1) as w:
@@ -108,14 +108,14 @@ def test_a_listener_that_fails_is_logged_and_changes_nothing(container, caplog, 
     remove = dry.on_event(fails)
     container.flush()
     remove()
-    remove()  # again does nothing
+    remove()  # a second call does nothing
     assert "on_event failed on flush" in caplog.text
     assert [event.kind for event in heard] == ["flush"]
     with pytest.raises(dry.InvalidArgumentError, match="function"):
         dry.on_event(3)
 
 
-def test_reads_and_puts_are_told_to_those_who_ask_for_detail(tmp_path, heard):
+def test_reads_and_puts_are_reported_if_detail_is_requested(tmp_path, heard):
     detailed = []
     remove = dry.on_event(detailed.append, detail=True)
     with dry.create(tmp_path / "a.dry") as c:
@@ -142,10 +142,10 @@ def test_reads_and_puts_are_told_to_those_who_ask_for_detail(tmp_path, heard):
     assert mine[2].values["requests"] >= 1
     assert (mine[2].values["blocks"], mine[2].values["rounds"]) == (1, 0)
     assert all(event.container == str(tmp_path / "a.dry") and 0 <= event.seconds < 60 for event in mine)
-    assert {event.kind for event in heard} == {"create", "step", "commit"}  # who did not ask hears none
+    assert {event.kind for event in heard} == {"create", "step", "commit"}  # no detail was requested
 
 
-def test_what_goes_home_from_a_tier_is_told_and_counted(tmp_path):
+def test_drained_parts_are_reported_and_counted(tmp_path):
     heard = []
     remove = dry.on_event(heard.append, detail=True)
     with dry.create(tmp_path / "home.dry", tiers=[tmp_path / "near"]) as c:
@@ -176,7 +176,7 @@ def test_publications_and_the_time_of_commits_are_counted(container):
     assert container.metrics()["published_bytes"] == before
 
 
-def test_reads_of_packages_are_told_too(tmp_path):
+def test_reads_by_other_packages_are_reported_too(tmp_path):
     xr = pytest.importorskip("xarray")
     with dry.create(tmp_path / "a.dry") as c:
         c["x"] = np.arange(10.0)

@@ -1,6 +1,6 @@
-"""Steps that are not there, as every face shows them (the table of docs/guide/reading.md).
+"""Missing steps, in every interface (the table of docs/guide/reading.md).
 
-By the number of the step, they are cells that nobody wrote: fill. By a coordinate that holds the numbers, they are left out.
+Selected by step number, they are unwritten cells: fill. Selected by a coordinate of step numbers, they are left out.
 """
 
 import json

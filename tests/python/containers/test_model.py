@@ -1,8 +1,8 @@
 """Random programs on a container and on a model of NumPy arrays: whatever happens, both read the same.
 
-A program makes variables of random dtypes, shapes, chunks and codecs, and lets random writers lay down blocks that
-overlap, in random memory layouts, in several commits with schema changes and reopenings between them. After each of them,
-random selections are compared, bit for bit, now and in earlier snapshots.
+A program creates variables with random dtypes, shapes, chunks and codecs. Random writers write overlapping blocks, in
+random memory layouts, in several commits with schema changes and reopenings in between. After each commit, random
+selections are compared bit for bit, now and in earlier snapshots.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Put:
 
 @dataclass
 class Model:
-    """One variable: what its cells must be."""
+    """One variable: the expected content of its cells."""
 
     key: int
     dtype: np.dtype
@@ -67,7 +67,7 @@ class Model:
         return out
 
     def reshape(self, shape: list[int]) -> None:
-        """Cut away, or add cells of the fill value."""
+        """Remove cells, or add cells with the fill value."""
         self.shape = list(shape)
         for step, old in self.cells.items():
             new = self.empty()
@@ -76,7 +76,7 @@ class Model:
             self.cells[step] = new
 
     def take(self, put: Put) -> None:
-        """A put becomes visible."""
+        """Make a put visible."""
         ends = [
             max(n, o + c) if grows and c else n
             for n, o, c, grows in zip(self.shape, put.offset, put.array.shape, self.growable, strict=False)
@@ -90,7 +90,7 @@ class Model:
         self.blocks.setdefault(put.step, []).append(put)
 
     def whole(self, last_step: int | None) -> np.ndarray:
-        """As a reader sees it."""
+        """The array that a reader sees."""
         if not self.steps:
             return self.cells.get(None, self.empty())
         count = 0 if last_step is None else last_step + 1
@@ -102,7 +102,7 @@ class Model:
 
 @dataclass
 class State:
-    """What one snapshot must show."""
+    """The expected content of one snapshot."""
 
     names: dict[str, int] = field(default_factory=dict)
     models: dict[int, Model] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class State:
 
 
 class Program:
-    """A random program, run on both."""
+    """A random program, executed on both."""
 
     def __init__(self, path: Any, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ class Program:
     def committed(self) -> None:
         self.history[int(self.c.snapshot)] = copy.deepcopy(self.state)
 
-    # What a program does
+    # Operations of a program
 
     def create(self) -> None:
         dtype = self.pick(DTYPES)
@@ -209,11 +209,12 @@ class Program:
             replace = self.chance(0.2)
             puts: list[Put] = []
             for r, w in enumerate(writers):
-                order = r if ranked else int(w._handle.id, 16)
+                if replace and not ranked:
+                    puts.clear()  # it hides what the writers before it closed
                 with w.step(step, replace=replace):
                     for i in range(int(self.rng.integers(0, 4))):
                         if stepped := [n for n, k in self.state.names.items() if self.state.models[k].steps]:
-                            puts.append(self.put(w, self.pick(stepped), step, replace, (order, i)))
+                            puts.append(self.put(w, self.pick(stepped), step, replace, (r, i)))
             assert self.c.commit().changed or (ranked and nranks == 1)
             if replace:
                 for model in self.state.models.values():
@@ -247,7 +248,7 @@ class Program:
                 shape = [int(self.rng.integers(0, n + 4)) for n in model.shape]
                 self.c[name].resize(shape)
                 model.reshape(shape)
-                model.blocks.clear()  # what blocks() lists of cells cut away is not compared
+                model.blocks.clear()  # blocks() is not compared for cells that were cut off
                 model.blocks[-1] = []
             case 1:
                 new = f"{self.pick('xyz')}/r{next(self.keys)}"
@@ -271,7 +272,7 @@ class Program:
         self.c.close()
         self.c = dry.open(self.path, "r+")
 
-    # What must hold
+    # Checks
 
     def compare(self, c: dry.Container, state: State, rounds: int) -> None:
         assert list(c.variables) == sorted(state.names)

@@ -1,4 +1,4 @@
-"""Plug-ins: codecs in C, loaded from what the environment's configuration lists, and nothing else."""
+"""Plug-ins: codecs in C, loaded only if the environment's configuration lists them."""
 
 import os
 import shutil

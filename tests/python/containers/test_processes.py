@@ -17,7 +17,7 @@ CREATORS = 12
 
 
 def test_readers_follow_eight_ranks_and_see_only_whole_steps(path):
-    """And a snapshot, once seen, reads the same for ever."""
+    """Check that a snapshot, once seen, always reads the same."""
     actors.create(path)
     c, seen = follow(path, ranked=True)
     with c:
@@ -41,10 +41,10 @@ def test_readers_follow_eight_writers_without_ranks_and_see_what_each_closed_as_
 
 
 def follow(path, ranked):
-    """Eight writers, two committers and four readers at once: the container after the last commit, and the number of
-    process groups that each reader saw, time after time.
+    """Eight writers, two committers and four readers at once. Returns the container after the last commit, and the
+    number of process groups that each reader saw over time.
 
-    Writers run ahead of the first reader by so many steps and no more: it sees the container grow.
+    Writers stay only a limited number of steps ahead of the first reader, so it sees the container grow.
     """
     ready, done = PROCESSES.Barrier(WRITERS + READERS + 2), PROCESSES.Event()
     pace = [PROCESSES.Semaphore(AHEAD) for _ in range(WRITERS)]
@@ -108,7 +108,7 @@ def reader(pipe, path, ready, done, nranks, pace):
 
 
 def check(c, nranks):
-    """Everything visible is whole and has the right values; gives how many process groups there are."""
+    """Check that everything visible is complete and correct; returns the number of process groups."""
     groups = 0
     for step in c.steps:
         array, puts = actors.replay(c, step)
@@ -122,7 +122,7 @@ def check(c, nranks):
 
 
 def whole(c, step, who):
-    """Every put of these is there once, and where they overlap the newest shows."""
+    """Check that every put of these is there once, and that the newest one shows where they overlap."""
     array, puts = actors.replay(c, step)
     assert puts == {(0, each): list(range(PUTS)) for each in who}
     same(c["T"].read(step=step), array)
@@ -138,7 +138,7 @@ def test_two_committers_at_once_lose_nothing_and_repeat_nothing(path):
         for step in range(rounds):
             whole(c, step, range(2))
         last = int(c.snapshot)
-        # What a commit has returned is history: numbers rise without a gap, and hold what they held.
+        # Commits are history: their numbers rise without a gap, and each snapshot keeps its content.
         assert [int(s) for s in c.snapshots] == list(range(1, last + 1))
         assert last <= 1 + 2 * rounds
         for who, of_one in enumerate(versions):
@@ -213,7 +213,7 @@ def test_many_processes_create_variables_of_their_own_and_all_are_there(path):
 
 
 def created(path, wanted):
-    """What became of creating all of these at the same time, each by a process of its own."""
+    """The results of creating all of these at the same time, each in its own process."""
     ready = PROCESSES.Barrier(len(wanted))
     crowd = [Actor(creator, path, ready, name, shape) for name, shape in wanted]
     return [actor.finish()[0] for actor in crowd]
@@ -231,7 +231,8 @@ def creator(pipe, path, ready, name, shape):
 
 
 def ahead(pipe, path, rank, nranks, steps, commits):
-    """README's loop: every rank tells that it has left a step, and rank 0, when all have, commits; the others do not wait for it."""
+    """README's loop: every rank reports that it has closed the step; rank 0 commits after all have. The others do not
+    wait for the commit."""
     warnings.simplefilter("error", dry.DrystoneWarning)
     with dry.open(path, "r+") as c, c.writer(rank=rank, nranks=nranks) as w:
         for step in range(steps):
@@ -247,9 +248,10 @@ def ahead(pipe, path, rank, nranks, steps, commits):
 
 
 def test_ranks_that_run_ahead_of_the_one_that_commits_are_no_reason_to_warn(path):
-    """Symptom: README's loop for MPI warned in every run that rank 0 had not closed steps, though all went well. Cause: each commit warned of
-    every step that some rank had not closed, and the ranks that do not commit are ahead of the one that does. Here they have left all steps
-    before it commits the first, and a warning is an error in each process."""
+    """Symptom: README's loop for MPI warned in every run that rank 0 had not closed steps, though all went well.
+    Cause: each commit warned about every step that some rank had not closed, and ranks that do not commit are ahead
+    of the one that does. Here they have closed all steps before it commits the first, and a warning is an error in
+    each process."""
     actors.create(path)
     others = [Actor(ahead, path, rank, 4, STEPS, None) for rank in (1, 2, 3)]
     left = [step for actor in others for step in actor.finish()]
@@ -264,7 +266,8 @@ def test_ranks_that_run_ahead_of_the_one_that_commits_are_no_reason_to_warn(path
 
 
 def test_a_step_that_the_committing_process_has_left_and_others_have_not_is_warned_of(path):
-    """Also where earlier steps become visible at the same time: who forgot to wait for the other ranks would miss the step."""
+    """Also if earlier steps become visible at the same time: a caller that does not wait for the other ranks would
+    miss the step."""
     actors.create(path)
     Actor(ahead, path, 1, 2, 2, None).finish()
     with dry.open(path, "r+") as c, c.writer(rank=0, nranks=2) as w:
@@ -275,7 +278,7 @@ def test_a_step_that_the_committing_process_has_left_and_others_have_not_is_warn
             done = c.commit()
         assert done.changed
         assert c.steps == [0, 1]
-    # Another process, which has no writer: nothing becomes visible, or a later step is.
+    # Another process, without a writer: either nothing becomes visible, or a later step does.
     with dry.open(path, "r+") as c, pytest.warns(dry.DrystoneWarning, match=r"step 2 .* rank 1 has not"):
         c.commit()
 

@@ -171,7 +171,7 @@ def test_what_fails_in_a_batch_leaves_what_was_done_before(container):
     with container.batch():
         container.create_variable("v", "f4")
         container.create_variable("w", "i2", attrs={"a": 1})
-        with pytest.raises(dry.ConflictError, match="no group"):
+        with pytest.raises(dry.ConflictError, match="not a group"):
             container.rename("w", "v/x")
         with pytest.raises(dry.NotFoundError):
             container._handle.change_attrs("w", {"aa": 2}, ["nope"])
@@ -182,7 +182,8 @@ def test_what_fails_in_a_batch_leaves_what_was_done_before(container):
 
 
 def test_many_variables_are_created_in_a_batch(container):
-    """The schema was copied for each of them: 10,000 took 155 seconds. They take half of one; ten are for slow machines."""
+    """Symptom: the schema was copied for each of 10,000 names, which took 155 seconds. Now half a second; the limit of
+    ten is for slow machines."""
     begun = time.perf_counter()
     with container.batch():
         for number in range(10_000):
@@ -195,7 +196,7 @@ def test_a_group_is_not_proposed_in_its_own_place(container):
     container.create_group("fields")
     with (
         container.writer() as w,
-        pytest.raises(dry.NotFoundError, match=r'"fields" is a group, no variable$'),
+        pytest.raises(dry.NotFoundError, match=r'"fields" is a group, not a variable$'),
     ):
         w.put("fields", np.zeros(3))
 
@@ -212,7 +213,8 @@ def test_a_batch_that_fails_leaves_nothing(container):
 
 
 def test_what_is_put_within_a_batch_goes_to_no_other_variable(container):
-    """The new variable was "there is no variable"; what was put to the one in place of another was lost when the batch ended."""
+    """Symptom: a variable created in a batch was "there is no variable"; values put to one that replaced another were
+    lost when the batch ended."""
     container.create_variable("old", "i4", shape=(2,))
     container.create_variable("same", "i4", shape=(2,))
     with container.writer() as w, container.batch():
@@ -222,7 +224,7 @@ def test_what_is_put_within_a_batch_goes_to_no_other_variable(container):
         container.create_variable("old", "i4", shape=(2,))
         for name, why in {"new": "makes", "also": "makes", "old": "replaces"}.items():
             with pytest.raises(
-                dry.InvalidArgumentError, match=f'batch .* {why} the variable "{name}".*when it ends'
+                dry.InvalidArgumentError, match=f'batch {why} the variable "{name}".*when it ends'
             ):
                 w.put(name, [1, 2])
         container.rename("old", "moved")
@@ -237,7 +239,7 @@ def test_what_is_put_within_a_batch_goes_to_no_other_variable(container):
 
 
 def test_a_variable_of_a_batch_shows_nothing_of_others(container, path):
-    """It had the number that the next variable gets: another process's, whose cells were read."""
+    """Symptom: a batch's new variable had the id of another process's next variable, whose cells were read."""
     with container.batch():
         container.create_variable("mine", "i4", shape=(2,))
         with dry.open(path, mode="r+") as other:
@@ -301,7 +303,7 @@ def test_resize_applies_to_every_step(container):
     same(V[...], np.array([[1, 0], [2, 0]], "i4"))
 
 
-def test_what_a_variable_is_can_be_asked(container):
+def test_properties_of_a_variable_can_be_queried(container):
     V = container.create_variable(
         "g/v", "f4", shape=(4, None), dims=("y", "x"), steps=True, chunks=(2, 8), attrs={"a": 1}
     )

@@ -58,7 +58,7 @@ def test_a_snapshot_that_is_not_there_is_not_found(filled, version):
 
 
 @pytest.mark.parametrize("version", [-1, 2**80, "1", 1.0])
-def test_what_is_no_snapshot_is_refused(filled, version):
+def test_an_invalid_snapshot_is_refused(filled, version):
     with dry.open(filled) as c, pytest.raises(dry.InvalidArgumentError):
         c.at(version)
 

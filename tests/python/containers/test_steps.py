@@ -92,7 +92,7 @@ def test_steps_do_not_nest_and_puts_need_them(container, T):
 
 
 def test_steps_that_lack_the_same_ranks_are_warned_of_together(container, T):
-    # A rank that runs ahead of the others leaves many of them: each had a warning of its own.
+    # A rank that runs ahead of the others leaves many such steps: each had a warning of its own.
     writers = [container.writer(rank=r, nranks=3) for r in range(3)]
     for r, steps in enumerate([(0, 1, 2, 3, 5, 6), (), (2, 3)]):
         for step in steps:
@@ -204,7 +204,7 @@ def test_recovery_adopts_complete_steps_and_begins_a_run(path):
      ({"adopt": np.array([0])}, (0,), (1,)), ({"adopt": False, "discard": True}, (), (0, 1)),
         ({"adopt": True, "discard": False}, (0, 1), ()), ({"discard": [1]}, (0,), (1,)), ({"discard": False}, (0, 1), ())],
 )  # fmt: skip
-def test_recovery_takes_what_it_is_told_to(container, T, arguments, adopted, discarded):
+def test_recovery_adopts_the_given_steps(container, T, arguments, adopted, discarded):
     for r in range(2):
         put_steps(container.writer(rank=r, nranks=2), {0: 1, 1: 2})
     report = container.recover(**arguments)

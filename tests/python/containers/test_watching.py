@@ -1,4 +1,4 @@
-"""What programs and people see of a running container: the logger `drystone`, warnings, and `drystone top`."""
+"""Observing a running container: the logger `drystone`, warnings, and `drystone top`."""
 
 import json
 import logging

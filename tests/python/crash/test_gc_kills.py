@@ -1,4 +1,4 @@
-"""Collections killed at any moment: what a retained snapshot needs stays, and the next collection completes what is missing.
+"""Collections killed at any moment: data of retained snapshots stays, and the next collection completes the work.
 
 `DRYSTONE_LONG=1` kills two hundred times instead of a few.
 """
@@ -135,7 +135,7 @@ def test_what_a_dead_writer_without_a_rank_had_begun_is_freed_and_live_ones_lose
             assert planned.removed == report.removed
             assert set(log(path)) == living | mine | left["closed"] | left["shown"]
             assert c.gc().removed == {}
-        # What was closed waits for a commit, whoever closed it.
+        # Closed data waits for a commit, whichever writer closed it.
         c.commit()
         assert c.steps == [0, 1, 3, 5]
         assert int(c["v"][5, 0, 0]) == 105
@@ -146,7 +146,7 @@ def test_what_a_dead_writer_without_a_rank_had_begun_is_freed_and_live_ones_lose
         alive.join(WAIT)
         c.refresh()
         assert [int(c["v"][s, 0, 0]) for s in c.steps] == [100, 101, 3, 105, 107]
-        # Once its blocks show no more, the files of the dead one go, too.
+        # Once its blocks are no longer visible, the dead writer's files are removed, too.
         with c.writer() as w:
             for step in (0, 1):
                 with w.step(step, replace=True):

@@ -1,4 +1,4 @@
-"""Processes killed while they index and sort values: every query has NumPy's answer, before and after.
+"""Processes killed while they index and sort values: every query equals NumPy's answer, before and after.
 
 `DRYSTONE_LONG=1` kills two hundred times instead of a few.
 """
@@ -17,7 +17,7 @@ NAMES = ("energy", "x", "id")
 
 
 def particles(seed):
-    """Members of as many particles, NaN and equal values among them."""
+    """Arrays of that many particles, with NaN and equal values."""
     rng = np.random.default_rng(seed)
     energy = rng.gamma(1.5, 1.0, N).astype("f4")
     energy[::1000] = np.nan
@@ -26,7 +26,7 @@ def particles(seed):
 
 
 def index_and_sort(pipe, path, seed):
-    """Writes all members anew, indexes, sorts and drops them, until it is killed; tells which seed was committed."""
+    """Writes all members, indexes, sorts and drops them, until it is killed; reports each committed seed."""
     with dry.open(path, "r+") as c:
         while True:
             pipe.send(("writes", seed))
@@ -46,7 +46,7 @@ def index_and_sort(pipe, path, seed):
 
 
 def answers(c, data):
-    """Compares counts, places and values of some ranges with NumPy's."""
+    """Compare counts, positions and values of some ranges with NumPy's."""
     for low, high in ((0.9999, 1.0), (0.4, 0.41), (0.0, 1.0)):
         least, most = np.nanquantile(data["energy"], (low, high)).astype("f4")
         with np.errstate(invalid="ignore"):
@@ -89,7 +89,7 @@ def test_killed_while_it_indexes_or_sorts_no_answer_changes(tmp_path):
         with dry.open(path) as c:
             assert c.verify().ok
             energy = c["p/energy"][:]
-            # Killed while it wrote, it may have committed or not; all members are of one commit.
+            # If it was killed while writing, it may have committed or not; all members come from one commit.
             possible = {number} if act != "writes" else {number - 1, number}
             seed = next(
                 (s for s in possible if np.array_equal(energy, particles(s)["energy"], equal_nan=True)), None

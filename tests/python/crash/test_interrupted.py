@@ -1,4 +1,4 @@
-"""Ctrl-C ends an import or export, wherever Python is at that moment, and what it made is removed."""
+"""Ctrl-C ends an import or export, wherever Python is at that moment, and removes its partial output."""
 
 import signal
 import sys
@@ -16,7 +16,7 @@ from drystone.interchange.exports import cells, placed
 
 @pytest.fixture(autouse=True)
 def in_the_foreground():
-    """Who starts tests in the background has them ignore SIGINT, as the command then does."""
+    """A shell that starts tests in the background makes them ignore SIGINT, and the command inherits that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -27,7 +27,7 @@ class Held:
 
 
 def interrupts(monkeypatch, module, name, *, dropped):
-    """Sends SIGINT at the second call of a function of a module: there, or in a callback in which Python drops exceptions."""
+    """Sends SIGINT at the second call of a function: directly, or in a callback in which Python drops exceptions."""
     calls, own = [], getattr(module, name)
 
     def once(*arguments, **named):
@@ -63,7 +63,7 @@ def test_an_import(tmp_path, source, monkeypatch, dropped):
     assert "interrupted" in drystone("import", source, tmp_path / "a.dry", code=130)
     assert len(calls) == 2
     assert not (tmp_path / "a.dry").exists()
-    assert told == []  # that Python dropped it, with a traceback
+    assert told == []  # Python reports that it dropped the exception
     assert sys.unraisablehook == told.append
 
 

@@ -1,4 +1,5 @@
-"""Processes killed at any moment: what was promised is there, what was not is invisible or whole, and work goes on.
+"""Processes killed at any moment: promised data is visible, other data is invisible or complete, and work can
+continue.
 
 `DRYSTONE_LONG=1` kills hundreds of times instead of some.
 """
@@ -21,7 +22,7 @@ NRANKS = 3
 
 
 def alone(pipe, path):
-    """Leaving a step is a promise; so is what a flush returns."""
+    """A closed step is a promise, and so is the result of a flush."""
     with dry.open(path, "r+") as c, c.writer(rank=0, nranks=1) as w:
         while True:
             with w.step() as step:
@@ -90,7 +91,7 @@ def test_what_was_promised_survives_kills_and_another_number_of_ranks_goes_on(tm
 
 
 def killed_at_random(path, crew, random):
-    """What each of the crew had reported when it was killed."""
+    """The messages of each process until it was killed."""
     crew = [Actor(role, path, *arguments) for role, *arguments in crew]
     random.choice(crew).pipe.poll(actors.WAIT)
     sleep(random.random() * 0.08)
@@ -105,7 +106,7 @@ def last(reports, kind):
 
 
 def what_is_visible_is_right(path, reports, nranks):
-    """A reader that comes after the crash sees all that was promised, and only whole steps."""
+    """A reader after the crash sees all that was promised, and only complete steps."""
     with dry.open(path) as c:
         count = len(c.steps)
         assert c.steps == list(range(count))
@@ -119,7 +120,7 @@ def what_is_visible_is_right(path, reports, nranks):
 
 
 def go_on(path, reports, nranks, how):
-    """Settle what the dead have left; a new run of another number of ranks writes over where they were."""
+    """Recover from the dead run; a new run with another number of ranks overwrites its region."""
     with dry.open(path, "r+") as c:
         before = len(c.steps)
         report = c.recover(discard=True) if how == "discard" else c.recover(adopt=how)
@@ -127,7 +128,7 @@ def go_on(path, reports, nranks, how):
             assert report.adopted == ()
             assert len(c.steps) == before
         else:
-            # Closed by every rank is as good as committed.
+            # A step closed by every rank counts as committed.
             closed = [last([found], "closed") for found in reports if any(w == "closed" for w, _ in found)]
             if len(closed) == nranks:
                 assert len(c.steps) > min(closed)

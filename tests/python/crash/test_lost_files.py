@@ -1,4 +1,4 @@
-"""Lost and cut files are damage, and containers that were replaced or removed are noticed: docs/guide/lost-files.md."""
+"""Lost and truncated files are damage; replaced or removed containers are noticed: docs/guide/lost-files.md."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def crc32c(data):
 
 
 def reboot(path):
-    """Makes what was written in this boot what another boot of the machine wrote: docs/format/frame.md."""
+    """Change data written in this boot as if an earlier boot had written it: docs/format/frame.md."""
     for file in [*(path / "manifest").glob("*.dsm"), *(path / "log").iterdir()]:
         data, at = bytearray(file.read_bytes()), 0
         while data[at : at + 4] == b"DRYF":
@@ -50,7 +50,7 @@ def reboot(path):
                 struct.pack_into("<I", data, at + 28, crc32c(bytes(data[at : at + 28])))
             at += 32 + (n + 7) // 8 * 8
             if file.suffix == ".seg":
-                break  # its other bytes are pieces
+                break  # the other bytes are payload
         file.write_bytes(data)
 
 
@@ -101,9 +101,10 @@ def empty(file):
 @pytest.mark.parametrize("which", ["one", "all"])
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["this boot", "another boot"])
 def test_lost_log_files_never_pass_as_sound(path, how, which, elsewhere):
-    """Symptom: with a log file deleted or cut short reads gave fill values, `verify` said "sound: 0 B checked" with exit code 0, export wrote
-    zeros, and an attribute was committed over it. Cause: every loss was taken for a power cut, and the older snapshot for the container. Here
-    the files go in every way, and every face must say so."""
+    """Symptom: with a log file deleted or truncated, reads gave fill values, `verify` said "sound: 0 B checked" with
+    exit code 0, export wrote zeros, and an attribute was committed on top. Cause: every loss was taken for a power
+    cut, and the older snapshot for the container. Here files are lost in every way, and every interface must report
+    it."""
     if elsewhere:
         reboot(path)
     lost = segments(path)[:1] if which == "one" else segments(path)
@@ -141,7 +142,7 @@ def test_lost_log_files_never_pass_as_sound(path, how, which, elsewhere):
         xr.open_dataset(path, engine="drystone", damaged=True).close()
 
 
-def test_in_this_boot_what_is_left_is_read_and_what_is_lost_is_an_error(path):
+def test_in_the_same_boot_lost_data_is_an_error_and_the_rest_is_read(path):
     reads = {}
     for file in segments(path):
         kept = file.read_bytes()
@@ -321,8 +322,9 @@ def changes(c):
 )
 @pytest.mark.parametrize("how", ["replaced", "removed", "renamed"])
 def test_a_container_that_was_replaced_or_removed_is_noticed(tmp_path, what, how):
-    """Symptom: an old handle of a container that `create(overwrite=True)` had replaced committed into it: the commit gave a snapshot that nobody
-    saw, and manifests and logs of the old container stayed in the new one. Cause: the identity was read once, at the opening."""
+    """Symptom: an old handle of a container that `create(overwrite=True)` had replaced committed to it: the commit
+    returned an invisible snapshot, and manifests and logs of the old container stayed in the new one. Cause: the
+    identity was read only once, at opening."""
     path = tmp_path / "r.dry"
     old = made(path, 1)
     if how == "replaced":
@@ -399,8 +401,8 @@ def reads(c):
 @pytest.mark.parametrize("what", list(reads(mock.MagicMock())))
 @pytest.mark.parametrize("how", ["replaced", "removed", "renamed"])
 def test_a_read_names_what_became_of_its_container(tmp_path, what, how):
-    """Symptom: a reader that had its container replaced was told that a manifest or a log was damaged. Cause: index pages of small commits
-    have the same names in both containers, and a log that is not there was always taken for damage."""
+    """Symptom: a reader whose container was replaced was told that a manifest or a log was damaged. Cause: index pages
+    of small commits have the same names in both containers, and a missing log was always taken for damage."""
     path = tmp_path / "r.dry"
 
     def filled(value, **options):
@@ -425,7 +427,7 @@ def test_a_read_names_what_became_of_its_container(tmp_path, what, how):
         with named:
             reads(reader)[what]()
         return
-    # Files that were open before may still be read: what they hold are the values of the old container.
+    # Files that were open before may still be read: they hold the values of the old container.
     try:
         got = reads(reader)[what]()
     except dry.DrystoneError as error:

@@ -1,4 +1,4 @@
-"""Media that fail: a full disk, a medium that has become read-only, a file in the way of a folder."""
+"""Failing media: a full disk, a medium that became read-only, a file where a folder should be."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ BIG = np.arange(1 << 16, dtype="i8")
 
 @pytest.fixture
 def disk(tmp_path):
-    """A file system of 2 MiB, of which a ballast takes a quarter."""
+    """A file system of 2 MiB; a ballast file takes a quarter."""
     where = tmp_path / "disk"
     where.mkdir()
     if sys.platform != "linux" or os.getuid() != 0:
@@ -47,7 +47,7 @@ def filled(path, durability):
 
 
 def fill_up(disk):
-    """Take all space that is left, to the last byte."""
+    """Fill the disk to the last byte."""
     with (disk / "filling").open("wb", buffering=0) as file:
         size = 1 << 16
         while size:
@@ -66,7 +66,7 @@ def three_steps_read_back(path):
 
 
 def goes_on(path, first):
-    """After space was freed a new writer writes what did not fit."""
+    """After space was freed, a new writer writes the data that did not fit."""
     with dry.open(path, "r+") as c:
         with c.writer(rank=0, nranks=1) as w:
             for step in range(first, first + 2):
@@ -148,7 +148,7 @@ def test_a_commit_that_finds_the_disk_full_can_be_made_again(disk, durability):
 @pytest.mark.parametrize("free", [0, 4, 64, 300])
 @pytest.mark.parametrize("suffix", ["h5", "nc", "npy", "csv"])
 def test_an_export_to_a_full_disk_is_one_line_and_leaves_nothing(disk, tmp_path, suffix, free):
-    """HDF5 writes once more when the process ends, after its file could not be closed: therefore as a process of its own."""
+    """HDF5 writes once more when the process ends, after its file could not be closed: therefore a separate process."""
     pytest.importorskip({"h5": "h5py", "nc": "netCDF4"}.get(suffix, "numpy"))
     with dry.create(tmp_path / "run.dry") as c:
         c.create_variable("whole", "i8", (2, *BIG.shape))[...] = BIG
@@ -198,7 +198,7 @@ def test_a_container_that_finds_no_room_leaves_no_folder(disk):
 
 
 def close(w, c):
-    """Close what the full disk has left; that it cannot write any more is no news."""
+    """Close handles after the disk was full; further write errors are expected."""
     for each in (w, c):
         if each is not None:
             with suppress(dry.DrystoneError):

@@ -1,4 +1,4 @@
-"""Processes killed while they pack manifests: every snapshot stays what it was, and few files are left.
+"""Processes killed while they pack manifests: every snapshot keeps its content, and few files are left.
 
 `DRYSTONE_LONG=1` kills two hundred times instead of a few.
 """
@@ -15,7 +15,7 @@ KILLS = 200 if os.environ.get("DRYSTONE_LONG") == "1" else 6
 
 
 def assign(pipe, path, first):
-    """Commits one number after the other, until it is killed; each that was committed is told."""
+    """Commits one number after another, until it is killed; reports each committed one."""
     with dry.open(path, "r+") as c:
         v = c["v"]
         for n in range(first, 1 << 30):

@@ -1,8 +1,9 @@
-"""Each mistake gets an error that says what to do, and nothing is lost."""
+"""Each mistake gets an error that tells what to do, and nothing is lost."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import drystone as dry
 import numpy as np
@@ -16,7 +17,7 @@ def test_a_missing_path_is_not_found(tmp_path):
             dry.open(tmp_path / "no.dry", mode)
 
 
-def test_what_is_no_container_is_not_found(tmp_path):
+def test_a_path_without_a_container_is_not_found(tmp_path):
     with pytest.raises(dry.NotFoundError, match="not a container"):
         dry.open(tmp_path)
     file = tmp_path / "file"
@@ -151,8 +152,8 @@ def test_a_box_outside_is_refused(container, arguments, kind):
     assert isinstance(refused.value, dry.InvalidArgumentError)
 
 
-def test_arguments_of_other_kinds_are_told(container):
-    """They were errors of Python or NumPy from inside: no attribute 'items', cannot reshape, int too big."""
+def test_arguments_of_other_kinds_get_an_error(container):
+    """Symptom: internal errors of Python or NumPy: no attribute 'items', cannot reshape, int too big."""
     V = container.create_variable("v", "i4", shape=(3,))
     for key in (True, False, (True, ...), (slice(None), False)):
         with pytest.raises(dry.InvalidArgumentError, match="pieces takes integers, slices"):
@@ -206,7 +207,7 @@ def test_steps_that_are_not_there_are_refused(container):
     ],
 )
 def test_assigned_arrays_of_other_types_that_would_change_are_refused(container, stored, value):
-    # Symptom: integers overflowed, texts were cut, floats became infinite, and what a mask hid showed.
+    # Symptom: integers overflowed, texts were truncated, floats became infinite, and masked values became visible.
     V = container.create_variable("assigned", stored, (2,))
     V[...] = value[:1].data
     with pytest.raises(dry.InvalidArgumentError, match=r"the value would change|is masked"):
@@ -254,8 +255,8 @@ def test_an_array_of_another_library_may_call_something_its_mask(container):
     same(V[...], np.arange(2, dtype="f4"))
 
 
-def test_who_writes_does_not_wait_for_masked_arrays_to_be_imported(path):
-    """A program of its own: this one may have imported them."""
+def test_writing_does_not_import_masked_arrays(path):
+    """Runs in a separate program: this one may have imported them already."""
     code = """if True:
         import sys
         import drystone as dry, numpy as np
@@ -356,3 +357,68 @@ def test_closing_a_writer_with_an_open_step_drops_it_and_says_so(container):
     with pytest.raises(dry.InvalidArgumentError, match="step 0 open"):
         w.close()
     assert T.shape == (0, 1)
+
+
+def test_paths_that_are_not_utf8_are_refused(tmp_path):
+    bad = tmp_path / os.fsdecode(b"\xff.dry")
+    for act in (dry.create, dry.open, dry.catalog):
+        with pytest.raises(dry.InvalidArgumentError, match="it is not UTF-8"):
+            act(bad)
+    with pytest.raises(dry.InvalidArgumentError, match="it is not UTF-8"):
+        dry.create(tmp_path / "x.dry", targets=[bad])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overwrite_leaves_what_others_have_put_into_the_published_hierarchy(path):
+    """Everything in `zarr/` was removed, also arrays that `publish` leaves alone."""
+    with dry.create(path) as c:
+        c["g/a"], c["b"] = np.arange(4.0), np.float64(1)
+        c.publish(progress=None)
+    mine = path / "zarr" / "mine.zarr"
+    (mine / "c").mkdir(parents=True)
+    (mine / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array", "attributes": {}}')
+    (mine / "c" / "0").write_bytes(b"mine")
+    (path / "zarr" / "g" / "notes.txt").write_text("mine")
+    dry.create(path, overwrite=True).close()
+    left = sorted(str(p.relative_to(path / "zarr")) for p in (path / "zarr").rglob("*") if p.is_file())
+    assert left == ["g/notes.txt", "mine.zarr/c/0", "mine.zarr/zarr.json"]
+    with dry.open(path, "r+") as c:
+        c["g/a"] = np.ones(3)
+        c.publish(progress=None)
+    assert (mine / "c" / "0").read_bytes() == b"mine"
+    with dry.create(path, overwrite=True) as c:
+        c["g/a"] = np.ones(2)
+    assert (mine / "zarr.json").exists()
+
+
+def test_overwrite_removes_the_byte_files_and_parity_of_the_container(path):
+    """They stayed, and a mount of the new container took them for damage."""
+    dry.create(path).close()
+    own = [
+        "files/000000000001.jnl",
+        "files/000000000001.claim",
+        "files/1b25e2c4-00000000.dat",
+        "files/1b25e2c4.mount",
+    ]
+    own.append("parity/000000000003-0123abcd-0123abcd.json")
+    for name in [*own, "files/notes.txt"]:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text("x")
+    dry.create(path, overwrite=True).close()
+    assert not any((path / name).exists() for name in own)
+    assert (path / "files" / "notes.txt").exists()
+    assert not (path / "parity").exists()
+    (path / "parity").write_text("precious")
+    dry.create(path, overwrite=True).close()
+    assert (path / "parity").read_text() == "precious"
+
+
+def test_removing_a_container_without_permission_is_a_permission_error(path, monkeypatch):
+    dry.create(path).close()
+
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(dry.PermissionError, match="removing the container"):
+        dry.create(path, overwrite=True)

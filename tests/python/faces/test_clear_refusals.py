@@ -1,4 +1,4 @@
-"""What a call cannot do is refused in words about the call, and what it shows says what it is."""
+"""A refused call gets a message about the call, and printed objects describe themselves."""
 
 import pickle
 import subprocess
@@ -12,7 +12,7 @@ from same_bits import commits_by_itself
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with files of somebody's own."""
+    """A folder with files of another program."""
     path = tmp_path / "results"
     (path / "plots").mkdir(parents=True)
     (path / "notes.txt").write_text("mine")
@@ -26,8 +26,8 @@ def as_it_was(folder):
 
 
 def test_a_folder_with_other_files_is_made_a_container_only_when_that_is_said(folder):
-    """Symptom: `create` made a container around the files of a folder, without a word: a path that was mistyped mixed the two, and what was
-    removed later with the container might be the other's."""
+    """Symptom: `create` silently made a container around the files of a folder. A mistyped path mixed the two, and
+    files removed later with the container could be those of another program."""
     for act in (
         lambda: dry.create(folder),
         lambda: dry.create(folder, targets=[folder.parent / "disk"]),
@@ -40,14 +40,14 @@ def test_a_folder_with_other_files_is_made_a_container_only_when_that_is_said(fo
     assert sorted(p.name for p in folder.iterdir()) == ["notes.txt", "plots"]
     with dry.create(folder, into_existing=True) as c:
         c.create_variable("v", "i4", (2,))[...] = 1
-    # It is a container now, and what is replaced is the container alone.
+    # It is a container now; only the container is replaced.
     with dry.create(folder, overwrite=True) as c:
         assert [*c] == []
     as_it_was(folder)
 
 
 def test_files_that_lie_where_a_container_has_its_own_are_in_the_way(folder):
-    """They would be taken for the container's, and removed with it."""
+    """Otherwise they would be taken for the container's, and removed with it."""
     (folder / "log").mkdir()
     (folder / "log" / "run.txt").write_text("mine too")
     with pytest.raises(dry.ConflictError, match='"log" is there already'):
@@ -149,7 +149,7 @@ def test_a_name_that_cannot_be_is_refused_without_all_of_it(container, name):
 
 
 def test_attributes_and_dimensions_that_are_no_text_are_refused(container):
-    with pytest.raises(dry.InvalidArgumentError, match="name of an attribute is no valid text"):
+    with pytest.raises(dry.InvalidArgumentError, match="name of an attribute is not valid text"):
         container.attrs["a\ud800"] = 1
     with pytest.raises(dry.InvalidArgumentError, match=r"not valid UTF-8, as dimensions have"):
         container.create_variable("v", "i4", (1,), dims=["x\ud800"])
@@ -157,7 +157,7 @@ def test_attributes_and_dimensions_that_are_no_text_are_refused(container):
         container.attrs["a"] = object()
 
 
-def test_an_empty_name_is_told_as_such(container):
+def test_an_empty_name_gets_an_error(container):
     for act in (
         lambda: container.create_variable("", "i4", (1,)),
         lambda: container.create_variable("/", "i4", (1,)),
@@ -169,7 +169,7 @@ def test_an_empty_name_is_told_as_such(container):
             act()
 
 
-def test_one_thing_is_told_in_the_singular(container, path):
+def test_one_item_is_reported_in_the_singular(container, path):
     container.create_variable("T", "f8", (4,))[...] = 1.0
     report = container.publish(progress=None)
     assert "1 array, 1 shard written" in str(report)

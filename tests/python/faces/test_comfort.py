@@ -1,4 +1,4 @@
-"""What makes a library pleasant, asked of everything that is public: it says what it is, shows itself, survives pickling, threads."""
+"""Convenience of everything public: it has a docstring and a repr, and survives pickling and threads."""
 
 import dataclasses
 import inspect
@@ -12,12 +12,12 @@ from drystone import rules
 
 PUBLIC = [getattr(dry, name) for name in dry.__all__ if name not in ("rules", "__version__")]
 CLASSES = [thing for thing in PUBLIC if inspect.isclass(thing)]
-# Said by the protocol itself.
+# Defined by the protocol itself.
 PROTOCOL = {"__init__"}
 
 
 def said(thing):
-    """The docstring that is its own; a generated signature is none."""
+    """The object's own docstring; a generated signature does not count."""
     text = thing.__doc__ or ""
     return text if not text.startswith(f"{getattr(thing, '__name__', '')}(") else ""
 
@@ -107,7 +107,7 @@ def test_what_is_open_and_what_was_reported_is_pickled(run):
         w.put("P", np.ones(5, run["P"].dtype))
     run.refresh()
     assert (run["P"]["x"][1:3] == 1).all()
-    assert (pickle.loads(pickle.dumps(view)).read() == 0).all()  # on its own snapshot, as the view itself
+    assert (pickle.loads(pickle.dumps(view)).read() == 0).all()  # at its own snapshot, like the view
     with run.writer() as w, pytest.raises(dry.UnsupportedError, match="cannot be pickled"):
         pickle.dumps(w)  # a log belongs to one process
 
@@ -138,7 +138,7 @@ def test_one_container_serves_threads_that_read_write_and_commit(run):
         np.testing.assert_array_equal(run["g/T"][step][:, 0], np.arange(8))
 
 
-def test_long_work_tells_how_far_it_is_and_stops_when_told(run):
+def test_long_work_reports_progress_and_can_be_stopped(run):
     for work in (run.verify, run.publish, lambda **how: run.gc(dry_run=True, **how)):
         told = []
 

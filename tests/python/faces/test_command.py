@@ -1,4 +1,4 @@
-"""The command that comes with the package."""
+"""The command of the package."""
 
 import subprocess
 import sys

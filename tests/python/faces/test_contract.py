@@ -1,4 +1,4 @@
-"""The contract of the design's §9, executed."""
+"""Tests of the contract in §9 of the design."""
 
 import os
 

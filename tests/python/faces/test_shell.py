@@ -1,4 +1,4 @@
-"""The command at the shell: completion, the manual page, and what is said to wrong input."""
+"""The command in a shell: completion, the manual page, and errors for wrong input."""
 
 import contextlib
 import importlib
@@ -40,7 +40,7 @@ def run(*arguments, code=None):
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """A sound container, a damaged one, files that are none."""
+    """A valid container, a damaged one, and files that are not containers."""
     folder = tmp_path_factory.mktemp("shell")
     for name in ("good.dry", "bad.dry"):
         with dry.create(folder / name) as c:
@@ -82,7 +82,7 @@ def test_every_command_is_in_the_grammar_with_its_help():
 
 
 def test_the_manual_page_is_up_to_date():
-    """`drystone man > drystone.data/data/share/man/man1/drystone.1` brings it up to date."""
+    """`drystone man > drystone.data/data/share/man/man1/drystone.1` updates it."""
     assert run("man", code=0).stdout == PAGE.read_text()
     for command in grammar.commands():
         assert f".SH DRYSTONE {command.name.upper()}\n" in PAGE.read_text()
@@ -91,7 +91,7 @@ def test_the_manual_page_is_up_to_date():
 
 
 def test_every_command_of_python_has_its_module():
-    """What the parser hands over is what a module takes."""
+    """The parser's arguments are those that the module takes."""
     for name, module in MODULES.items():
         run = importlib.import_module(f"drystone.commands.{module}").run
         taken = inspect.signature(run).parameters
@@ -168,7 +168,7 @@ def test_fish_completes_commands_options_files_and_variables(places):
 
 
 def test_zsh_completes_commands_options_files_and_variables(places, tmp_path):
-    """Typed at a terminal: TAB, then a key that tells what stands on the line."""
+    """Typed at a terminal: TAB, then a key that reports the current line."""
     if shutil.which("zsh") is None:
         pytest.skip("no zsh in PATH")
     told = tmp_path / "told"
@@ -220,7 +220,7 @@ def wait_until(so):
         time.sleep(0.01)
 
 
-# What is typed wrong: the arguments, the exit code, and a word of the line that helps.
+# Wrong input: the arguments, the exit code, and a helpful word of the message.
 T = "fields/temperature"
 WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
@@ -269,7 +269,7 @@ WRONG = [
     ("top good.dry --interval 0", 2, "0.01 to 86400"),
     ("top good.dry --at 1", 2, "drystone info"),
     ("ls good.dry fields/none", 3, "no group or variable"),
-    (f"dump good.dry {T} --field q", 3, "is no record, but float"),
+    (f"dump good.dry {T} --field q", 3, "is not a record, but float"),
     ("drain good.dry --tiers near", 2, "without tiers"),
     ("drain good.dry", 2, "--tiers"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
@@ -341,11 +341,9 @@ def test_wrong_input_gets_one_line_that_helps(places, typed, code, says, monkeyp
     assert lines
     assert lines[0].startswith("drystone: ")
     assert says in lines[0]
-    # A bad selection or text is shown below, with a mark; nothing else is.
+    # A bad selection or text is shown below, with a mark, and nothing else.
     assert len(lines) == 1 or "^" in lines[-1], err
-    assert not out or typed.startswith(
-        ("dump bad", "check")
-    )  # whose values it was about to print; what is wrong
+    assert not out or typed.startswith(("dump bad", "check"))  # whose values it was about to print; the error
 
 
 def test_a_folder_that_cannot_be_read_is_an_error_of_rights(places, tmp_path):

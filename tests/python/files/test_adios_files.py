@@ -1,4 +1,5 @@
-"""`drystone import` of ADIOS: steps, shapes that change, cells that nobody put, and damaged files, of which adios2 crashes on some."""
+"""`drystone import` of ADIOS: steps, changing shapes, cells that were never put, and damaged files, on which adios2
+may crash."""
 
 import contextlib
 import json
@@ -48,7 +49,7 @@ def test_adios_steps_become_steps(tmp_path, path):
 
 @pytest.mark.parametrize("engine", ["BP3", "BP4", "BP5"])
 def test_adios_shapes_and_steps_that_change_are_not_guessed(tmp_path, path, engine):
-    """The shape of the last step was taken for all: BP5 read too few cells, or made up zeros, without a word."""
+    """Symptom: the shape of the last step was taken for all: BP5 silently read too few cells, or invented zeros."""
     sync, whole = adios2.bindings.Mode.Sync, engine != "BP3"  # which has no joined arrays
     io = adios2.Adios().declare_io("out")
     io.set_engine(engine)
@@ -79,7 +80,7 @@ def test_adios_shapes_and_steps_that_change_are_not_guessed(tmp_path, path, engi
     out.close()
     lost = as_json("import", tmp_path / "a.bp", path)["lost"]
     shapes = "grows: the shapes of its steps, such as [3], [4], [5], [6]: what is not there is nan"
-    names = ["'..' (a name that is no path)", "'one/below' (what would be its group is a variable)"]
+    names = ["'..' (not a valid path)", "'one/below' (what would be its group is a variable)"]
     both = "joined: the shapes of its steps, such as [4, 3], [2, 3]: what is not there is nan"
     assert sorted(lost) == sorted([shapes, *names, *([both] if joined else [])])
     with dry.open(path) as c:
@@ -94,8 +95,8 @@ def test_adios_shapes_and_steps_that_change_are_not_guessed(tmp_path, path, engi
 
 
 @pytest.mark.parametrize("engine", ["BP3", "BP4", "BP5"])
-def test_adios_cells_that_nobody_put_are_not_made_up(tmp_path, path, engine):
-    """They were what had been read before: adios2 leaves memory as it was where there is no block."""
+def test_adios_cells_that_were_never_put_are_not_invented(tmp_path, path, engine):
+    """Symptom: such cells had values of earlier reads: adios2 leaves memory unchanged where there is no block."""
     io = adios2.Adios().declare_io("out")
     io.set_engine(engine)
     out = io.open(str(tmp_path / "a.bp"), adios2.bindings.Mode.Write)
@@ -151,7 +152,8 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("engine", "file", "cut", "says"), DAMAGED)
 def test_damaged_adios_is_a_message_and_leaves_nothing(tmp_path, path, monkeypatch, engine, file, cut, says):
-    """adios2 ended the process of `drystone import`, or waited for ever for more of a file, and half a container stayed."""
+    """Symptom: adios2 ended the process of `drystone import`, or waited for ever for more of a file, and half a
+    container stayed."""
     monkeypatch.setattr(apart, "_STARVED_S", 1)
     io = adios2.Adios().declare_io("out")
     io.set_engine(engine)
@@ -171,8 +173,8 @@ def test_damaged_adios_is_a_message_and_leaves_nothing(tmp_path, path, monkeypat
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_what_reads_apart_ends_with_the_block(tmp_path, monkeypatch):
-    """Also where it works for ever without a word, and its errors are those of the reader."""
+def test_a_reader_process_ends_with_the_block(tmp_path, monkeypatch):
+    """Also while it works silently for long; its errors are those of the reader."""
 
     @contextlib.contextmanager
     def reading(path, asker):

@@ -1,4 +1,4 @@
-"""bfloat16 on its way into files and back: HDF5 has it, netCDF and .npy have not, and say so."""
+"""bfloat16 in files: HDF5 supports it; netCDF and .npy do not, and a warning says so."""
 
 import warnings
 from ctypes import CDLL, c_int64
@@ -17,17 +17,17 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1 / 3, 1e-40, 3.3e38]
 
 
 def losing(call, *arguments, **named):
-    """What a call could not take over, which it warns of."""
+    """The losses that a call warned about."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         lost = call(*arguments, **named).lost
-    assert [str(one.message) for one in told] == [f"not taken over: {what}" for what in lost]
+    assert [str(one.message) for one in told] == [f"not preserved: {what}" for what in lost]
     return lost
 
 
 @pytest.fixture
 def stored(path):
-    """A container with every way of keeping them, and their values by name."""
+    """A container with bfloat16 in every place, and its values by name."""
     rng = np.random.default_rng(8)
     values = {
         "rows": rng.normal(0, 1e5, (200, 700)).astype(bfloat16),  # more than is written at once
@@ -69,7 +69,8 @@ def test_hdf5_holds_them_as_floats_that_h5py_reads_and_import_takes_back(stored,
 
 
 def test_the_type_is_that_of_hdf5():
-    """Which has a name for it from 2.0 on, that h5py does not show: what others write by that is bfloat16 here."""
+    """HDF5 has a name for it from 2.0 on, which h5py does not show: files of other programs that use it are read as
+    bfloat16."""
     for library in Path(h5py.__file__).parents[1].glob("h5py.libs/libhdf5-*"):
         kind = h5py.h5t.TypeFloatID(c_int64.in_dll(CDLL(str(library)), "H5T_FLOAT_BFLOAT16LE_g").value)
         assert kind.equal(in_hdf5())
@@ -79,7 +80,7 @@ def test_the_type_is_that_of_hdf5():
 
 @pytest.mark.parametrize("fields", [((15, 8, 7, 0, 8), 63), ((15, 7, 8, 0, 7), 128)])
 def test_other_short_floats_stay_what_they_are(path, tmp_path, fields):
-    """One has a bit of exponent less than bfloat16 has and one of the mantissa more, one another bias."""
+    """One type has one bit less of exponent and one more of mantissa, another has a different bias."""
     kind = h5py.h5t.IEEE_F32LE.copy()
     kind.set_fields(*fields[0])
     kind.set_size(2)

@@ -1,5 +1,6 @@
-"""HDF5 and netCDF files are imported without HDF5 where it can be: chunks are decoded by our codecs, rows are read where they lie; the values are
-those that HDF5 itself reads."""
+"""HDF5 and netCDF files are imported without HDF5 where possible.
+
+Our codecs decode the chunks, and contiguous rows are read directly. The values are those that HDF5 itself reads."""
 
 import drystone as dry
 import numpy as np
@@ -82,7 +83,7 @@ def test_chunks_that_lie_elsewhere_than_hdf5_may_say_are_left_to_it(tmp_path, mo
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_numbers_with_bits_to_spare_are_left_to_hdf5(tmp_path, monkeypatch, compression):
-    """What NumPy calls int16 may be 12 bits that begin at the third; decoded as they lie they were other numbers."""
+    """Symptom: what NumPy calls int16 may be 12 bits from the third bit on; decoded directly, they were wrong."""
     monkeypatch.setattr(chunks, "_SMALLEST", 0)
     kind = h5py.h5t.STD_I16LE.copy()
     kind.set_precision(12)
@@ -161,7 +162,7 @@ def test_npy_is_written_in_place_whatever_the_pieces(tmp_path, monkeypatch, dtyp
 
 
 def flat_file(path):
-    """Datasets of which numbers lie row by row, after a user block, and others."""
+    """Datasets with contiguous numbers, after a user block, and others."""
     with h5py.File(path, "w", userblock_size=1024) as f:
         f["little"], f["big"], f["unsigned"] = values("f8"), values(">i4"), values("u2")
         f["flags"], f["complex"] = values("i2") > 100, values("c8")
@@ -229,7 +230,7 @@ def test_variables_named_like_other_dimensions_are_not_taken_for_these(tmp_path)
             shape = tuple(3 if d == "t" else len(f.dimensions[d]) for d in dims)
             f.createVariable(name, "f4", dims, zlib=name == "t")[:] = np.arange(np.prod(shape)).reshape(shape)
     with h5py.File(tmp_path / "a.nc", "r+") as f:
-        f["x"][...] = f["y"][...] = 9  # what stands for a dimension has cells, too
+        f["x"][...] = f["y"][...] = 9  # the dataset of a dimension has cells, too
     with netcdf.opened(tmp_path / "a.nc") as contents, netCDF4.Dataset(tmp_path / "a.nc") as f:
         assert {a.path: a.read.__module__ for a in contents.arrays} == {
             **dict.fromkeys("xyt", netcdf.__name__), "u": hdf5.__name__
@@ -244,7 +245,7 @@ def test_variables_named_like_other_dimensions_are_not_taken_for_these(tmp_path)
     [("f8", (7, 33, 65), "C", True), (">f8", (7, 33, 65), "C", False), ("i2", (7, 33, 65), "F", False),
      ("u1", (), "C", True), ("f4", (0, 3), "C", True), ([("x", "f4"), ("y", "i8")], (40, 3), "C", True)],
 )  # fmt: skip
-def test_npy_is_put_from_where_it_lies_whatever_the_boxes(tmp_path, monkeypatch, dtype, shape, order, lies):
+def test_npy_is_put_in_place_whatever_the_boxes(tmp_path, monkeypatch, dtype, shape, order, lies):
     monkeypatch.setattr("drystone.interchange.importing._MOST", 1000)
     monkeypatch.setattr("drystone.interchange.importing._MOST_LYING", 5000)
     array = np.random.default_rng(5).integers(0, 100, shape).astype(dtype, order)

@@ -1,4 +1,4 @@
-"""Exports that write past the library of a format, where it says that an array lies: they are what the library would have written."""
+"""Exports that write directly to an array's position in the file equal those by the library of the format."""
 
 import subprocess
 
@@ -21,7 +21,7 @@ def values(dtype, number):
 
 @pytest.fixture
 def arrays(tmp_path):
-    """What the container holds, in which a part of `part` was never written."""
+    """The content of the container; a part of `part` was never written."""
     kinds = {"a": "f8", "b": "i2", "group/c": "f4", "group/deep/d": "u1", "e": "i8"}
     found = {name: values(dtype, i) for i, (name, dtype) in enumerate(kinds.items())}
     found["part"] = np.full(SHAPE, -7, "i4")
@@ -51,7 +51,7 @@ def test_every_value_is_where_the_library_reads_it(tmp_path, arrays, monkeypatch
     monkeypatch.setattr(placed.Rows, "__init__", lambda self, *a: (made.append(a), own(self, *a))[1])
     target = tmp_path / f"out.{suffix}"
     drystone("export", tmp_path / "whole.dry", target)
-    # netCDF keeps "a" under another name, since it is a dimension of another variable's as well
+    # netCDF stores "a" under another name, since it is also a dimension of another variable
     assert len(made) == len(arrays) - (suffix == "nc")
     with h5py.File(target) as file:
         for name, array in arrays.items():

@@ -1,6 +1,7 @@
 """Compression and chunk shapes of exported HDF5 and netCDF files.
 
-Symptom: a packed, compressed netCDF file that was imported and exported again was larger, in other chunks, and no option changed that.
+Symptom: a packed, compressed netCDF file that was imported and exported again was larger, with other chunks, and no
+option changed that.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A container exported as a Zarr hierarchy: values, types, chunks and compression, read by zarr and xarray, and imported again."""
+"""Exports as Zarr hierarchies: values, types, chunks and compression, read by zarr and xarray, and imported again."""
 
 import drystone as dry
 import numpy as np

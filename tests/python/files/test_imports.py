@@ -1,4 +1,4 @@
-"""`drystone import` of unusual contents: what is kept, what is named as lost, and what a failed import leaves."""
+"""`drystone import` of unusual contents: what is kept, what is reported as lost, and what a failed import leaves."""
 
 import contextlib
 import io
@@ -45,7 +45,7 @@ TEXTS = ["2000-01-01", "NaT", "1969-07-20", "1500-03-01"]
 )
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_times_are_taken_over_as_they_are(tmp_path, path, suffix, dtype):
-    """Times became integers; of `10us` the ten was forgotten, and .npy and HDF5 lost the array."""
+    """Symptom: times became integers; the ten of `10us` was lost, and .npy and HDF5 lost the array."""
     kind = np.dtype(dtype)
     texts = [text for text in TEXTS if "ns" not in dtype or text[:2] != "15"]
     times = np.array(texts, kind) if kind.kind == "M" else np.array([0, "NaT", -3, 7], kind)
@@ -82,7 +82,7 @@ def test_times_too_far_away_for_their_unit_in_cf_are_refused_elsewhere(tmp_path,
 
 
 def test_attributes_of_any_depth_are_kept_and_what_is_not_is_named(tmp_path, path):
-    """Lists with null in dictionaries were left out without a word; an integer above 64 bits ended the import."""
+    """Symptom: lists with null in dictionaries were silently left out; an integer above 64 bits ended the import."""
     root = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
     root.attrs["deep"] = deep = {"a": [1, 2, None, True], "b": None, "c": {"d": [{"e": "f"}]}, "g": []}
     root.attrs["nothing"] = None
@@ -98,7 +98,7 @@ def test_attributes_of_any_depth_are_kept_and_what_is_not_is_named(tmp_path, pat
 
 @pytest.fixture
 def broken(tmp_path):
-    """A hierarchy of which one array cannot be decoded, behind one that can."""
+    """A hierarchy with an array that cannot be decoded, after one that can."""
     root = zarr.open_group(str(tmp_path / "broken.zarr"), mode="w")
     root.create_array("g/a", shape=(4,), chunks=(4,), dtype="f8")[:] = [1, 2, 3, 4]
     root.create_array("g/deep/b", shape=(4,), chunks=(4,), dtype="f8")[:] = [1, 2, 3, 4]
@@ -111,7 +111,7 @@ def fail_to_import(*arguments):
 
 
 def test_a_failed_import_leaves_nothing_that_it_made(tmp_path, path, broken):
-    """A container without values stayed behind, and the next import wrote into it."""
+    """Symptom: a container without values stayed behind, and the next import wrote into it."""
     fail_to_import(broken, path)
     assert not path.exists()
     path.mkdir()
@@ -155,8 +155,8 @@ def test_a_failed_import_leaves_what_others_wrote_meanwhile(tmp_path, path, brok
         assert "a" in c, "the other may have written to it, too"
 
 
-def test_who_fails_leaves_what_another_made_of_the_same_name(tmp_path, path):
-    """Two imports of one file at the same time; one of them runs into an error."""
+def test_a_failed_import_keeps_what_another_made_of_the_same_name(tmp_path, path):
+    """Two imports of one file at the same time; one of them fails."""
     dry.create(path).close()
     adding = Addition.to(path)
     adding.begin(["a"])
@@ -170,7 +170,7 @@ def test_who_fails_leaves_what_another_made_of_the_same_name(tmp_path, path):
 
 @pytest.mark.parametrize("text", ["{", '{"zarr_format": 3, "node_type": "array"}', ""])
 def test_a_damaged_file_is_a_message_with_its_name(tmp_path, path, text):
-    """Whatever error the package of the format raises: those of zarr came out as they were, with all that had called it."""
+    """Any error of the format's package. Symptom: those of zarr were raised unchanged, with a traceback."""
     (tmp_path / "bad.zarr").mkdir()
     (tmp_path / "bad.zarr/zarr.json").write_text(text)
     assert "bad.zarr cannot be read" in drystone("import", tmp_path / "bad.zarr", path, code=4)
@@ -191,7 +191,7 @@ def test_an_attribute_without_a_name_is_lost(tmp_path, path):
 
 
 def test_an_import_is_compressed_where_that_pays(tmp_path):
-    """By default, as netCDF and Zarr files mostly are: a packed file that was imported took ten times its bytes."""
+    """The default, as in most netCDF and Zarr files. Symptom: an imported packed file took ten times its bytes."""
     smooth = np.add.outer(np.arange(200), np.arange(300)).astype("f4")
     noise = np.random.default_rng(3).integers(0, 1 << 32, (200, 300), dtype="u4")
     np.save(tmp_path / "smooth.npy", smooth)

@@ -1,4 +1,4 @@
-"""What `import`, `export`, `plot`, `diff` and `du` do, called from Python: the same words, and results as values."""
+"""`import`, `export`, `plot`, `diff` and `du`, called from Python: the same arguments, and results as values."""
 
 import inspect
 import json
@@ -45,7 +45,7 @@ def test_what_cannot_be_taken_over_is_warned_of_and_named(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as f:
         f["x"] = 1
         f["kind"] = np.dtype("f4")
-    with pytest.warns(dry.DrystoneWarning, match="not taken over: kind"):
+    with pytest.warns(dry.DrystoneWarning, match="not preserved: kind"):
         copied = dry.import_file(tmp_path / "a.h5", tmp_path / "a.dry")
     assert [what.split()[0] for what in copied.lost] == ["kind"]
 
@@ -96,7 +96,7 @@ def test_open_containers_are_taken_and_stay_open(tmp_path, run):
         assert c["T"].shape == (3, 4, 6)
 
 
-def test_what_variables_take_is_what_the_index_says(run):
+def test_sizes_of_variables_come_from_the_index(run):
     found = dry.du(run, "T")
     (use,) = found.variables
     assert (use.name, use.decoded) == ("T", 288)
@@ -117,7 +117,7 @@ def test_a_plane_is_drawn(tmp_path, run):
         dry.export(run, tmp_path / "plane.png", "T", format="npy")
 
 
-def test_progress_is_told_and_stops(tmp_path, run):
+def test_progress_is_reported_and_can_stop(tmp_path, run):
     told = []
     dry.export(run, tmp_path / "out.npy", "T", progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (288, 288)

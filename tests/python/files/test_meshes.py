@@ -1,4 +1,4 @@
-"""What visualization programs are handed: meshes, times, boxes; as XDMF beside HDF5, to VTK, and to ParaView."""
+"""Data for visualization programs: meshes, times, boxes; as XDMF beside HDF5, to VTK, and to ParaView."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def field(step):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run whose latitudes descend and whose depths are uneven; step 2 is missing, and of `q` step 3 as well."""
+    """A run with descending latitudes and uneven depths; step 2 is missing, and for `q` also step 3."""
     path = tmp_path_factory.mktemp("meshes") / "run.dry"
     with dry.create(path) as c:
         dims = ("depth", "lat", "lon")
@@ -105,7 +105,7 @@ def test_boxes_are_read_in_the_order_of_vtk(run):
     np.testing.assert_array_equal(reading.read(T, 3, reading.extent), expected.ravel())
     box = (2, 6, 1, 4, 1, 2)
     np.testing.assert_array_equal(reading.read(T, 3, box), expected[1:3, 1:5, 2:7].ravel())
-    assert np.isnan(reading.read(T, 0, reading.extent)).sum() == 1  # the value that stands for nothing
+    assert np.isnan(reading.read(T, 0, reading.extent)).sum() == 1  # the missing value
     np.testing.assert_array_equal(reading.along(1), np.linspace(-50, 50, NY))
     q = next(one for one in reading.mesh.fields if one.name == "q")
     assert np.isnan(reading.read(q, 3, box)).all()
@@ -134,7 +134,7 @@ def test_boxes_are_read_in_the_order_of_vtk(run):
 
 @pytest.fixture(scope="module")
 def gas(tmp_path_factory):
-    """Particles that move, one of which is nowhere in step 1; and concentrations of five species on a grid."""
+    """Particles that move, one without a position in step 1; and concentrations of five species on a grid."""
     path = tmp_path_factory.mktemp("gas") / "gas.dry"
     rng = np.random.default_rng(3)
     where = rng.normal(size=(2, 100, 3))
@@ -163,7 +163,7 @@ def test_particles_lie_where_their_positions_are(gas):
     found, (numbers,) = reading.read_particles(ids, 0, reading.particles(0, 1))
     np.testing.assert_array_equal(found, where[0])
     np.testing.assert_array_equal(numbers, np.arange(100))
-    # A particle that is nowhere is left out, with its values. Pieces are the whole, each particle once.
+    # A particle without a position is left out, with its values. Together the pieces are all particles, each once.
     parts = [reading.read_particles(ids, 1, reading.particles(piece, 3)) for piece in range(3)]
     assert [len(found) for found, _ in parts] == [32, 33, 34]
     np.testing.assert_array_equal(np.concatenate([found for found, _ in parts]), np.delete(where[1], 7, 0))
@@ -210,7 +210,11 @@ def test_axes_in_front_of_the_last_three_are_chosen_cells(gas):
         )
         np.testing.assert_array_equal(reading.read(by_name["T"], None, reading.extent), field(0).ravel())
         reading.close()
-    for wrong, why in (("level=1", "no further axis"), ("species=5", "0 to 4"), ("species", "names no cell")):
+    for wrong, why in (
+        ("level=1", "not an outer axis"),
+        ("species=5", "0 to 4"),
+        ("species", "names no cell"),
+    ):
         with pytest.raises(dry.InvalidArgumentError, match=why):
             Reading(path, at=wrong)
 
@@ -231,7 +235,7 @@ def test_a_lower_precision_reads_fewer_bytes_and_keeps_its_bound(tmp_path):
 
 
 def selected(item, folder):
-    """What a DataItem holds, by the rules of XDMF and with h5py alone."""
+    """The content of a DataItem, by the rules of XDMF and with h5py only."""
     import h5py
 
     dims = tuple(map(int, item.get("Dimensions").split()))
@@ -298,7 +302,7 @@ def test_members_that_are_named_are_arrays_of_xdmf(run, tmp_path):
     )
 
 
-def test_neither_file_is_replaced_without_being_told_to(run, tmp_path):
+def test_no_file_is_replaced_without_overwrite(run, tmp_path):
     (tmp_path / "t.h5").write_text("mine")
     with pytest.raises(dry.ConflictError, match=r"t\.h5 is there already"):
         dry.export(run, tmp_path / "t.xdmf", ["T"])
@@ -330,7 +334,7 @@ def test_the_reader_of_vtk_gives_times_pieces_and_precision(run):
     values = vtk_to_numpy(grid.GetPointData().GetArray("T"))
     expected = np.where(field(3) == 111, np.nan, field(3))[:, ::-1].ravel()
     np.testing.assert_array_equal(values, expected)
-    # Pieces: together they are the whole, and each has its own extent alone.
+    # Pieces: together they are the whole, and each has only its own extent.
     cells, seen = 0, []
     for piece in range(3):
         reader.UpdateTimeStep(0.0, piece, 3, 0)
@@ -461,7 +465,7 @@ def test_paraview_loads_the_plugin_and_reads_steps_meshes_particles_and_xdmf(run
 
 
 def paraviews_environment():
-    """ParaView's Python finds the package and its NumPy where this one has them."""
+    """Make ParaView's Python find the package and NumPy of this one."""
     numpy_folder = Path(np.__file__).parents[1]
     package = Path(dry.__file__).parents[1]
     return {**os.environ, "PYTHONPATH": f"{package}:{numpy_folder}", "QT_QPA_PLATFORM": "offscreen"}

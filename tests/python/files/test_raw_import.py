@@ -1,4 +1,4 @@
-"""Raw files become variables: a text in the dataset language says what lies where (`drystone import --declare`)."""
+"""Raw files become variables: a text in the dataset language describes their layout (`drystone import --declare`)."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mount_rig import command, mounted, needs_fuse
 
-# What a Fortran program writes: column by column, with the time in front.
+# The output of a Fortran program: column by column, with the time in front.
 LAYOUT = """
 const NX = 4
 const NY = 3
@@ -99,7 +99,7 @@ def test_what_a_fortran_program_writes_through_a_mount_becomes_variables(tmp_pat
             np.testing.assert_array_equal(
                 shown.reshape(3, *np.shape(want[0]) or (1,)), np.stack([np.atleast_1d(w) for w in want])
             )
-        # The same bytes as an array, where they lie, without a copy.
+        # The same bytes as an array, in place, without a copy.
         with dry.open(run) as c:
             step = c.fragment("dump")
             held = np.memmap(at / "files" / "restart", "u1", "r", shape=(3, step.nbytes))

@@ -1,8 +1,8 @@
-"""Files as other programs write them go into a container and out again: nothing is lost but what is named.
+"""Files as other programs write them, imported and exported: nothing is lost but what is reported.
 
-Each file is made (or found: real climatologies, where Debian's ferret-datasets is installed), imported, compared with what its own
-package reads, exported into the like format, imported again, and compared with the first container. docs/guide/import.md lists
-the files and what is lost of each; the list and this test agree.
+Each file is made (or found: real climatologies, where Debian's ferret-datasets is installed), imported, compared with
+what its own package reads, exported to the corresponding format, imported again, and compared with the first
+container. docs/guide/import.md lists the files and the losses of each; the list and this test agree.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ CASES = {}
 
 
 def case(name, suffix, lost=()):
-    """A file: how it is called, what its name ends with, and what of it is lost on the way in."""
+    """A file: its name, its suffix, and its losses on import."""
 
     def keep(make):
         CASES[name] = (make, suffix, tuple(lost))
@@ -357,7 +357,7 @@ def _(path):
     stream(path, "BP5")
 
 
-# What the file's own package reads, against the container
+# What the file's own package reads, compared with the container
 
 
 def same(found, expected):
@@ -484,11 +484,11 @@ def there_and_back(source, suffix, lost, tmp_path):
         steps = ["--steps", "step"] if c.steps else []
     back = BACK.get(suffix, suffix)
     said = command("export", tmp_path / "in.dry", tmp_path / f"back.{back}")
-    # HDF5 has no dictionaries among attributes; else nothing is lost on the way out into the like format.
+    # HDF5 has no dictionaries as attributes; apart from that, exporting to the corresponding format loses nothing.
     assert all(what.startswith("attribute nested of /") for what in said["lost"])
     command("import", tmp_path / f"back.{back}", tmp_path / "again.dry", *steps)
     found = command("diff", tmp_path / "in.dry", tmp_path / "again.dry", code=1)["differences"]
-    # Axes without names come back with names, and the one array of a .npy file is called like the file.
+    # Unnamed axes come back with names, and the array of a .npy file is named after the file.
     known = ("dims: None", "only in the", "attribute nested")
     kept = [d for d in found if not d["what"].startswith(known)]
     assert kept == []

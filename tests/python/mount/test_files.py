@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import mmap
 import os
 import random
 import re
@@ -32,18 +33,27 @@ def run(tmp_path):
     return tmp_path / "run.dry"
 
 
+# Both kinds of mounts that write: past the kernel's cache, and through it.
+KINDS = ["--write", "--writeback"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """A run with one mount for many tests."""
+def kept(tmp_path_factory, kind):
+    """A run with one mount that many tests share."""
     folder = tmp_path_factory.mktemp("kept")
     dry.create(folder / "run.dry").close()
-    with mounted(folder / "run.dry", folder / "m", "--write") as at:
+    with mounted(folder / "run.dry", folder / "m", kind) as at:
         yield folder / "run.dry", at / "files"
 
 
 @pytest.fixture
 def files(kept, request):
-    """A folder of files for a test of its own."""
+    """A folder of files for one test."""
     folder = kept[1] / re.sub(r"\W", "_", request.node.name)
     folder.mkdir()
     return folder
@@ -101,8 +111,8 @@ def test_overlapping_writes_of_two_handles_are_seen_in_their_order(files):
 
 
 def test_writes_that_overlap_and_happen_at_once_each_win_whole(files):
-    """Two writers and a reader at once, round after round: where both wrote, the bytes are all of the one or all of the other, before
-    and after; a reader meanwhile sees of each range the old bytes or the new."""
+    """Two writers and a reader at once, round after round. Where both wrote, all bytes come from one of the two,
+    before and after the commit. A concurrent reader sees the old or the new bytes of each range."""
     draw, model = random.Random(11), np.zeros(200_000, "u1")
     (files / "x").write_bytes(model.tobytes())
     handles = [os.open(files / "x", os.O_RDWR) for _ in range(3)]
@@ -191,7 +201,7 @@ def test_names_behave_as_posix_says(files):
     assert os.getxattr(files / "d" / "b", "user.note") == b"kept"
     assert os.listxattr(files / "d" / "b") == ["user.note"]
     assert sorted(os.listdir(files)) == ["d", "link"]
-    # What is removed while a folder is listed hides nothing else.
+    # A file removed while a folder is listed hides no other file.
     for n in range(300):
         (files / f"f{n}").touch()
     shutil.rmtree(files / "d")
@@ -223,21 +233,26 @@ def test_attributes_are_kept(files, kept, tmp_path):
     os.chown(path, 12, 34)
     before = os.stat(path)
     assert (before.st_mtime_ns, before.st_atime_ns) == (1_234_567_890_123_456_789, -5_000_000_001)
-    with mounted(kept[0], tmp_path / "again", "--write") as again:
+    with mounted(kept[0], tmp_path / "again") as again:
         found = os.stat(again / "files" / files.name / "x")
         assert found.st_mode == 0o100640
         for name in ["st_mtime_ns", "st_atime_ns", "st_uid", "st_gid", "st_size", "st_ino"]:
             assert getattr(found, name) == getattr(before, name), name
 
 
-def test_holes_are_zeros_and_take_no_room(files):
+def test_holes_are_zeros_and_take_no_room(files, kind):
     with open(files / "sparse", "w+b") as f:
         f.seek(1 << 40)
         f.write(b"end")
         f.flush()
         assert os.fstat(f.fileno()).st_blocks < 100
-        assert os.lseek(f.fileno(), 0, os.SEEK_DATA) == 1 << 40
-        assert os.lseek(f.fileno(), 0, os.SEEK_HOLE) == 0
+        if kind == "--write":
+            assert os.lseek(f.fileno(), 0, os.SEEK_DATA) == 1 << 40
+            assert os.lseek(f.fileno(), 0, os.SEEK_HOLE) == 0
+        else:
+            # The mount does not know what the kernel has collected: all is data.
+            assert os.lseek(f.fileno(), 0, os.SEEK_DATA) == 0
+            assert os.lseek(f.fileno(), 0, os.SEEK_HOLE) == (1 << 40) + 3
         assert os.pread(f.fileno(), 10, 1 << 30) == bytes(10)
     assert (files / "sparse").stat().st_size == (1 << 40) + 3
 
@@ -313,8 +328,8 @@ def test_what_mounts_cannot_agree_on_is_refused(two):
     fails(errno.EOPNOTSUPP, os.open, one / "x", os.O_WRONLY | os.O_APPEND)
 
 
-def test_without_write_nothing_is_written(run, tmp_path):
-    with mounted(run, tmp_path / "m", "--write") as at:
+def test_without_write_nothing_is_written(run, tmp_path, kind):
+    with mounted(run, tmp_path / "m", kind) as at:
         (at / "files" / "x").write_bytes(b"abc")
         fails(errno.EROFS, os.mkdir, at / "view" / "new")
         fails(errno.EROFS, os.mkdir, at / "new")
@@ -324,12 +339,12 @@ def test_without_write_nothing_is_written(run, tmp_path):
         fails(errno.EROFS, (at / "files" / "y").touch)
 
 
-def test_nothing_synced_is_lost_when_the_mount_is_killed(run, tmp_path):
-    """The mount is killed while a program appends numbers and syncs them: all that it was told of is there afterwards, callers get
-    an error at once, and the next mount needs no repair."""
+def test_nothing_synced_is_lost_when_the_mount_is_killed(run, tmp_path, kind):
+    """The mount is killed while a program appends numbers and syncs them. Every acknowledged number is there
+    afterwards, callers get an error at once, and the next mount needs no repair."""
     at, draw, synced = tmp_path / "m", random.Random(9), []
     for round_number in range(1000 if LONG else 20):
-        process = start(run, at, "--write")
+        process = start(run, at, kind)
         path = at / "files" / "log"
         found = np.fromfile(path, "<u4") if path.exists() else np.zeros(0, "u4")
         assert found[: len(synced)].tolist() == synced, round_number
@@ -368,14 +383,183 @@ def test_the_room_that_is_left_is_that_of_the_container(kept):
     assert mount.f_bavail > 0
 
 
-def test_a_signal_commits_what_is_open(run, tmp_path):
-    process = start(run, tmp_path / "m", "--write")
+def test_a_signal_commits_what_is_open(run, tmp_path, kind):
+    process = start(run, tmp_path / "m", kind)
     fd = os.open(tmp_path / "m" / "files" / "x", os.O_WRONLY | os.O_CREAT)
-    os.write(fd, b"kept")
+    large = random.Random(7).randbytes(40 << 20)
+    os.write(fd, large)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     with mounted(run, tmp_path / "m2") as at:
-        assert (at / "files" / "x").read_bytes() == b"kept"
+        assert (at / "files" / "x").read_bytes() == large
+
+
+def refused(run, at, *options):
+    """What a mount says that does not begin."""
+    at.mkdir(exist_ok=True)
+    done = subprocess.run(
+        command("mount", run, at, *options), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+@pytest.mark.parametrize("first", KINDS)
+def test_a_mount_with_writeback_is_the_only_one_that_writes(run, tmp_path, first):
+    process = start(run, tmp_path / "m1", first)
+    (tmp_path / "m1" / "files" / "x").write_bytes(b"first")
+    for second in [kind for kind in KINDS if "--writeback" in (first, kind)]:
+        said = refused(run, tmp_path / "m2", second)
+        assert f"process {process.pid} on " in said, said
+        assert "--writeback" in said
+        assert "unmount it there" in said
+    with dry.open(run, mode="r+") as c:
+        c.gc()  # removes nothing meanwhile, and is no error
+    with mounted(run, tmp_path / "m2") as reader:
+        assert (reader / "files" / "x").read_bytes() == b"first"
+        fails(errno.EROFS, (reader / "files" / "y").touch)
+        (tmp_path / "m1" / "files" / "x").write_bytes(b"second")
+        assert (reader / "files" / "x").read_bytes() == b"second"
+    end(process, tmp_path / "m1")
+    with mounted(run, tmp_path / "m2", "--writeback") as at:
+        assert (at / "files" / "x").read_bytes() == b"second"
+
+
+def test_after_a_killed_mount_with_writeback_the_next_begins_at_once(run, tmp_path):
+    at = tmp_path / "m"
+    for second in KINDS:
+        process = start(run, at, "--writeback")
+        (at / "files" / "x").write_bytes(second.encode())
+        process.kill()
+        process.communicate()
+        begun = time.monotonic()
+        with mounted(run, at, second) as again:
+            assert time.monotonic() - begun < 5
+            assert (again / "files" / "x").read_bytes() == second.encode()
+
+
+def test_small_writes_are_collected(run, tmp_path):
+    """10,000 writes of 384 bytes reach the mount as few large ones, and are read back meanwhile."""
+    with mounted(run, tmp_path / "m", "--writeback") as at:
+        fd = os.open(at / "files" / "x", os.O_RDWR | os.O_CREAT)
+        for n in range(10_000):
+            os.pwrite(fd, bytes([n % 251]) * 384, n * 384)
+        assert os.pread(fd, 384, 777 * 384) == bytes([777 % 251]) * 384
+        os.close(fd)
+        assert sum(f.stat().st_size for f in (run / "files").glob("*.jnl")) < 10_000
+        content = (at / "files" / "x").read_bytes()
+    assert content == b"".join(bytes([n % 251]) * 384 for n in range(10_000))
+
+
+def test_a_handle_for_writing_only_changes_parts_of_pages(files):
+    (files / "x").write_bytes(bytes(range(256)) * 100)
+    model = bytearray(bytes(range(256)) * 100)
+    fd, draw = os.open(files / "x", os.O_WRONLY), random.Random(1)
+    for _ in range(300):
+        at, count = draw.randrange(25_000), draw.randrange(1, 600)
+        data = draw.randbytes(count)
+        os.pwrite(fd, data, at)
+        model[at : at + count] = data
+    os.close(fd)
+    model = model[: (files / "x").stat().st_size]
+    assert (files / "x").read_bytes() == model
+
+
+def test_one_handle_past_the_cache_and_one_through_it_agree(files):
+    """Direct, synchronous, cached and mapped writes of one file."""
+    path, draw, model = files / "x", random.Random(2), bytearray(1 << 20)
+    path.write_bytes(model)
+    direct = os.open(path, os.O_RDWR | os.O_DIRECT)
+    handles = [os.open(path, os.O_RDWR | flag) for flag in (0, os.O_SYNC)]
+    page = mmap.mmap(-1, 1 << 16)
+    with mmap.mmap(handles[0], len(model)) as mapped:
+        for _ in range(300):
+            at, data = draw.randrange(240) * 4096, draw.randbytes(4096 * draw.randrange(1, 16))
+            way = draw.randrange(5)
+            if way == 0:
+                page[: len(data)] = data
+                os.pwrite(direct, memoryview(page)[: len(data)], at)
+            elif way == 1:
+                mapped[at : at + len(data)] = data
+            elif way == 2:
+                read = os.preadv(direct, [memoryview(page)[: len(data)]], at)
+                assert page[:read] == model[at : at + len(data)]
+                continue
+            else:
+                at += draw.randrange(2)
+                os.pwrite(handles[way - 3], data, at)
+            model[at : at + len(data)] = data
+    for handle in [direct, *handles]:
+        os.close(handle)
+    assert path.read_bytes() == model
+
+
+def test_copies_of_a_file_that_is_still_open_have_its_bytes(files, tmp_path):
+    """`cp` skips what it takes for holes, and asks the mount where they are."""
+    data = random.Random(4).randbytes(3 << 20)
+    with open(files / "x", "wb") as f:
+        f.write(data)
+        f.flush()
+        for how in ["auto", "always"]:
+            subprocess.run(["cp", f"--sparse={how}", files / "x", files / how], check=True)
+            assert (files / how).read_bytes() == data
+        subprocess.run(["tar", "-cSf", tmp_path / "a.tar", "-C", files, "x"], check=True)
+    subprocess.run(["tar", "-xf", tmp_path / "a.tar", "-C", tmp_path], check=True)
+    assert (tmp_path / "x").read_bytes() == data
+
+
+def test_copying_within_a_file_and_allocating_ranges(files):
+    (files / "x").write_bytes(bytes(100) + b"abc" * 3000)
+    with open(files / "x", "r+b") as f:
+        f.write(b"z" * 50)
+        f.flush()
+        assert os.copy_file_range(f.fileno(), f.fileno(), 200, 0, 20_000) == 200
+        os.posix_fallocate(f.fileno(), 0, 40_000)
+    found = (files / "x").read_bytes()
+    assert len(found) == 40_000
+    assert found[20_000:20_200] == b"z" * 50 + bytes(50) + (b"abc" * 34)[:100]
+    assert found[9100:20_000] == bytes(20_000 - 9100)
+
+
+def test_times_survive_as_the_kernel_showed_them(run, tmp_path, kind):
+    with mounted(run, tmp_path / "m", kind) as at:
+        for name in ["closed", "synced", "cut", "appended", "mapped"]:
+            (at / "files" / name).write_bytes(b"abc" * 3000)
+        os.truncate(at / "files" / "cut", 1000)
+        with open(at / "files" / "appended", "ab") as f:
+            f.write(b"more")
+        with open(at / "files" / "synced", "r+b") as f:
+            f.write(b"x")
+            os.fsync(f.fileno())
+        with open(at / "files" / "mapped", "r+b") as f, mmap.mmap(f.fileno(), 100) as mapped:
+            mapped[:5] = b"12345"
+        before = {path.name: path.stat() for path in (at / "files").iterdir()}
+    with mounted(run, tmp_path / "m") as at:
+        for path in (at / "files").iterdir():
+            now, then = path.stat(), before[path.name]
+            assert (now.st_mtime_ns, now.st_size) == (then.st_mtime_ns, then.st_size), path.name
+
+
+def test_writing_removes_the_bits_that_run_a_file_as_its_owner(files):
+    for change in ["write", "cut", "owner"]:
+        path = files / change
+        path.write_bytes(b"abc")
+        os.chmod(path, 0o6755)
+        # The superuser's own writes may keep them.
+        text = {"write": "open(p, 'r+b').write(b'x')", "cut": "os.truncate(p, 1)", "owner": ""}[change]
+        os.chown(path, 1234, 1234)
+        os.chmod(path, 0o6755)
+        if change == "owner":
+            os.chown(path, 1235, 1235)
+        else:
+            program = f"import os, sys; os.setgid(1234); os.setuid(1234); p = sys.argv[1]; {text}"
+            done = subprocess.run(
+                ["python3", "-c", program, path], capture_output=True, text=True, check=False
+            )
+            if "PermissionError" in done.stderr:
+                pytest.skip("another user does not reach the folder")
+            assert done.returncode == 0, done.stderr
+        assert path.stat().st_mode & 0o6000 == 0, change
 
 
 def test_damage_is_an_error_and_verify_names_it(run, tmp_path):
@@ -419,3 +603,35 @@ def test_unlinking_a_file_of_many_writes_adds_one_record(files, kept):
     os.unlink(files / "x")
     after = sum(f.stat().st_size for f in (run / "files").glob("*.jnl"))
     assert after - before < 200
+
+
+def test_a_program_that_appends_overwrites_nothing_of_a_later_mount(run, tmp_path):
+    """Symptom: a handle that was open before the second mount began wrote at the end that it knew."""
+    with mounted(run, tmp_path / "m1", "--write") as one:
+        log = os.open(one / "files" / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(log, b"first\n")
+        os.fsync(log)
+        with mounted(run, tmp_path / "m2", "--write") as other:
+            with (other / "files" / "log").open("r+b") as file:
+                file.seek(6)
+                file.write(b"important\n")
+            time.sleep(0.2)
+            fails(errno.EOPNOTSUPP, os.write, log, b"second\n")
+            assert (other / "files" / "log").read_bytes() == b"first\nimportant\n"
+        os.close(log)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unmounting_leaves_open_files_to_their_programs(run, tmp_path, kind):
+    process = start(run, tmp_path / "m", kind)
+    with (tmp_path / "m" / "files" / "x").open("w+b", buffering=0) as file:
+        file.write(b"first")
+        subprocess.run(command("umount", tmp_path / "m"), check=True)
+        assert not os.path.ismount(tmp_path / "m")
+        file.write(b", second")
+        file.seek(0)
+        assert file.read() == b"first, second"
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0, said
+    with mounted(run, tmp_path / "m", kind) as at:
+        assert (at / "files" / "x").read_bytes() == b"first, second"

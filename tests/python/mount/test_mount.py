@@ -1,4 +1,4 @@
-"""`drystone mount`: what a container holds, as files that any program reads."""
+"""`drystone mount`: the content of a container, as files that any program reads."""
 
 import errno
 import mmap
@@ -31,7 +31,7 @@ def command(*words):
 
 
 def start(run, at):
-    """A mount that is ready."""
+    """Wait until a mount is ready."""
     process = subprocess.Popen(
         command("mount", run, at), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -41,7 +41,7 @@ def start(run, at):
 
 
 def ended(process):
-    """The exit code of a mount that ends."""
+    """The exit code of a mount, after it ends."""
     process.communicate(timeout=20)
     return process.returncode
 
@@ -60,7 +60,7 @@ def mounted(run, at):
 
 
 def arrays():
-    """An array of every kind of element."""
+    """An array of every element type."""
     random = np.random.default_rng(1)
     out = {
         f"numbers/{t}": random.integers(0, 100, (5, 7)).astype(t)
@@ -166,7 +166,7 @@ def test_zarr_programs_read_every_array_of_a_snapshot(run, at):
                 want = c[name][...] if member is None else c[name][member][...]
                 found = group[name if member is None else f"{name}/{member}"]
                 if want.dtype.kind in "SU":
-                    # Fixed strings have an axis of characters, as in what is published.
+                    # Fixed-length strings have an axis of characters, as in the published replica.
                     assert np.asarray(found[...]).tobytes() == np.ascontiguousarray(want).tobytes()
                     continue
                 assert found.dtype == want.dtype
@@ -179,8 +179,8 @@ def test_zarr_programs_read_every_array_of_a_snapshot(run, at):
 
 
 def test_chunks_of_later_snapshots_are_cut_as_the_first_document_said(tmp_path):
-    """A program reads the document of a growing array once, and chunks as the run goes on; blocks of other shapes are
-    written meanwhile. Were the chunks cut as the newest blocks are, it would take cells for others."""
+    """A program reads the document of a growing array once, and chunks as the run continues; meanwhile blocks of other
+    shapes are written. If the chunk shape followed the newest blocks, the program would read wrong cells."""
     zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
     run = tmp_path / "run.dry"
     values = np.random.default_rng(5).random((4, 256, 256))
@@ -270,7 +270,8 @@ def test_an_open_file_keeps_its_snapshot_and_the_next_open_sees_the_newest(tmp_p
 
 
 def test_any_range_of_a_large_file_has_the_right_bytes(tmp_path):
-    """Compressed and cut across: ranges begin and end inside of cells, and large reads in order are made ahead."""
+    """Compressed, with chunks across the axes: ranges start and end inside cells, and large sequential reads are
+    prefetched."""
     run = tmp_path / "run.dry"
     values = np.random.default_rng(3).integers(0, 50, (40, 300, 250)).astype("f8")
     with dry.create(run) as c:
@@ -393,3 +394,55 @@ def test_wrong_places_are_errors(run, tmp_path):
         assert (done.returncode, done.stdout) == (code, "")
         assert said in done.stderr
         assert done.stderr.startswith("drystone: ")
+
+
+def test_a_float16_has_no_netcdf_file(tmp_path):
+    """netCDF has no float of 2 bytes: netCDF4-python and xarray ended by SIGSEGV."""
+    with dry.create(tmp_path / "run.dry") as c:
+        c["h"] = np.arange(5, dtype="f2")
+        c["r"] = np.zeros(3, [("half", "f2"), ("whole", "f4")])
+    with mounted(tmp_path / "run.dry", tmp_path / "at") as at:
+        seen = at / "view/latest"
+        assert names_of(seen) == ["h.bin", "h.h5", "h.npy", "r", "r.bin", "r.npy", "zarr"]
+        assert [name for name in names_of(seen / "r") if name.endswith(".nc")] == ["whole.nc"]
+        assert not (seen / "h.nc").exists()
+        assert np.load(seen / "h.npy").tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_derived_variable_whose_input_was_deleted_is_not_shown(tmp_path):
+    """It was listed, and opening it failed with ENOENT, so `cp -r` and `tar` failed."""
+    with dry.create(tmp_path / "run.dry") as c:
+        c["u"], c["p"] = np.arange(4.0), np.arange(3.0)
+        c.derive("v", "u*2")
+        c.derive("w", "v + 1")
+        c.derive("q", "p*2")
+        c.rename("u", "uu")
+        c.delete("uu")
+        c["u"] = np.ones(4)
+        with pytest.raises(
+            dry.NotFoundError, match=r'called "u", was deleted \("u" is another variable now\)'
+        ):
+            c["v"][...]
+        c.delete("u")
+        with pytest.raises(dry.NotFoundError, match='its input "u" was deleted'):
+            c["v"][...]
+    with mounted(tmp_path / "run.dry", tmp_path / "at") as at:
+        files = [name for name in names_of(at / "view/latest") if name != "zarr"]
+        assert files == [f"{name}.{form}" for name in "pq" for form in ("bin", "h5", "nc", "npy")]
+        assert np.load(at / "view/latest/q.npy").tolist() == [0, 2, 4]
+
+
+def test_times_have_the_types_of_numpy(tmp_path):
+    times = np.array(["2026-01-31T12:30:00.125", "NaT"], "M8[ms]")
+    record = np.zeros(2, [("n", "i4"), ("at", "M8[25s]"), ("span", "m8[us]", (2,))])
+    record["at"], record["span"] = times, np.timedelta64(3, "us")
+    with dry.create(tmp_path / "run.dry") as c:
+        c["when"], c["span"], c["r"] = times, np.array([1, 2], "m8[ns]"), record
+    with mounted(tmp_path / "run.dry", tmp_path / "at") as at:
+        seen = at / "view/latest"
+        for name, want in [("when", times), ("span", np.array([1, 2], "m8[ns]")), ("r", record)]:
+            found = np.load(seen / f"{name}.npy")
+            assert found.dtype == want.dtype
+            assert found.tobytes() == want.tobytes()
+        assert np.load(seen / "r/at.npy").dtype == "M8[25s]"
+        assert os.getxattr(seen / "when.npy", "user.drystone.dtype") == b"<M8[ms]"

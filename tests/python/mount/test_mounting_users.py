@@ -1,4 +1,5 @@
-"""Ordinary users mount by `fusermount3`: nothing needs root. Where the tests run as an ordinary user, all tests of mounts say so."""
+"""Ordinary users mount with `fusermount3`: nothing needs root. If the tests run as an ordinary user, all mount tests
+show that."""
 
 import os
 import shutil
@@ -13,7 +14,8 @@ from mount_rig import needs_fuse
 
 pytestmark = needs_fuse
 USER = "nobody"
-# In a mount namespace of its own, where /dev/fuse has the permissions that distributions give it. What the user types follows.
+# In a separate mount namespace, where /dev/fuse has the permissions that distributions give it. The user's commands
+# follow.
 AS_USER = """
 mknod -m 666 "$1/fuse" c 10 229
 mount --bind "$1/fuse" /dev/fuse
@@ -49,7 +51,7 @@ test -z "$(ls at)"
 
 
 def interpreter():
-    """A Python that the user may run, and where it finds what this one has."""
+    """A Python that the user may run, with the paths of this one's packages."""
     paths = [str(Path(__file__).parents[3] / "python"), *(p for p in sys.path if p.endswith("site-packages"))]
     environment = {
         "PYTHONPATH": os.pathsep.join(paths),

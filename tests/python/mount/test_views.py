@@ -1,9 +1,10 @@
-"""Views at speed: read in pieces made ahead, opened by one request, passed through to the kernel; same bytes in every way."""
+"""Fast views: prefetched pieces, opening with one request, passthrough in the kernel; always the same bytes."""
 
 import hashlib
 import mmap
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -22,7 +23,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A run with an array of 24 MiB as it is and compressed, and its values."""
+    """A run with an array of 24 MiB, raw and compressed, and its values."""
     path = tmp_path_factory.mktemp("views") / "run.dry"
     values = np.random.default_rng(2).integers(0, 1000, (24, 64, 2048)).astype("f8")
     with dry.create(path) as c:
@@ -41,7 +42,7 @@ def at(large, tmp_path_factory):
 
 
 def read_in_order(path, length, begin=0):
-    """The bytes of a file, read in pieces by the system's call alone."""
+    """The bytes of a file, read in pieces by system calls only."""
     out, fd = [], os.open(path, os.O_RDONLY)
     os.lseek(fd, begin, os.SEEK_SET)
     while got := os.read(fd, length):
@@ -62,7 +63,7 @@ def test_reads_in_order_give_the_bytes_whatever_their_length(large, at, name, le
 
 @pytest.mark.parametrize("name", ["raw", "packed"])
 def test_readers_at_several_places_of_one_file_do_not_meet(large, at, name):
-    """Each goes on from a place of its own, with its handle or a shared one; pieces of one lie across those of others."""
+    """Each reader continues from its own position, with its own or a shared handle; their pieces overlap."""
     want, path, wrong = large[1].tobytes(), at / "view/latest" / f"{name}.bin", []
     shared = os.open(path, os.O_RDONLY)
 
@@ -86,7 +87,7 @@ def test_readers_at_several_places_of_one_file_do_not_meet(large, at, name):
 
 
 def test_bytes_between_members_of_records_are_zeros(tmp_path):
-    """The daemon reads to rooms that other reads have used, and nothing is read to the gaps of a record."""
+    """The daemon reuses the buffers of other reads, and must not leak them in the gaps of a record."""
     gaps = np.dtype({"names": ["a", "b"], "formats": ["<u2", "<f8"], "offsets": [0, 8], "itemsize": 24})
     values = np.zeros(300_000, gaps)
     values["a"], values["b"] = 7, np.arange(300_000)
@@ -103,7 +104,7 @@ def test_bytes_between_members_of_records_are_zeros(tmp_path):
 
 
 def test_an_xdmf_file_finds_the_cells_in_a_view(large, at):
-    """The example of the guide, with this array's extents: its words are what ParaView's reader goes by."""
+    """The example of the guide, with this array's extents: ParaView's reader depends on its wording."""
     page = (Path(__file__).parents[3] / "docs/guide/mount.md").read_text()
     example = ElementTree.fromstring(page.split("```xml\n")[1].split("```")[0])
     item = example.find(".//Attribute/DataItem")
@@ -120,7 +121,7 @@ def test_an_xdmf_file_finds_the_cells_in_a_view(large, at):
 
 
 def test_mappings_and_reads_of_one_file_agree(large, at):
-    """A file that was mapped is kept by the kernel from the next open on, also while the first handle is open."""
+    """After a file was mapped, the kernel caches it from the next open on, even while the first handle is open."""
     want, path = large[1].tobytes(), at / "view/latest/raw.bin"
     for _ in range(2):
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as held:
@@ -129,9 +130,43 @@ def test_mappings_and_reads_of_one_file_agree(large, at):
             assert hashlib.sha256(held).digest() == hashlib.sha256(want).digest()
 
 
+def test_a_view_that_is_read_again_comes_from_the_kernels_cache_and_is_never_stale(tmp_path):
+    """The second read fills the cache; the mount does not see the third. The next snapshot is another file."""
+    run, at = tmp_path / "run.dry", tmp_path / "m"
+
+    def write(factor):
+        values = factor * np.arange(1 << 18, dtype="f8")
+        with dry.open(run, "r+") as c:
+            with c.writer() as w:
+                w.put("T", values)
+            c.commit()
+        return values.tobytes()
+
+    with dry.create(run) as c:
+        c.create_variable("T", "f8", (1 << 18,), transform=None)
+    want = write(1)
+    process = start(run, at)
+    try:
+        path, sent = at / "view/latest/T.bin", []
+
+        def answered():
+            return int(re.search(r"^wchar: (\d+)", Path(f"/proc/{process.pid}/io").read_text(), re.M)[1])
+
+        for _ in range(3):
+            before = answered()
+            assert read_in_order(path, MIB) == want
+            sent.append(answered() - before)
+        assert min(sent[:2]) >= len(want) > 10 * sent[2], sent
+        for factor in (2, 3):
+            want = write(factor)
+            assert read_in_order(path, MIB) == want
+    finally:
+        end(process, at)
+
+
 def test_an_open_behind_a_commit_shows_it_however_fast_commits_follow(tmp_path):
-    """The kernel keeps names below `latest`. An open of a file of an older snapshot is refused as stale, whereupon the kernel looks
-    the name up again: programs see neither the refusal nor the older snapshot."""
+    """The kernel caches names below `latest`. Opening a file of an older snapshot fails as stale, and the kernel looks
+    the name up again: programs see neither the failure nor the older snapshot."""
     with dry.create(tmp_path / "run.dry") as c:
         c.create_variable("T", dtype="i4", shape=(10,), steps=True)
         done, stop, failed = [0], threading.Event(), []
@@ -158,7 +193,7 @@ def test_an_open_behind_a_commit_shows_it_however_fast_commits_follow(tmp_path):
                 done[0] = t
             stop.set()
             [t.join() for t in readers]
-            # What is kept without an open is at most a second old.
+            # Cached data without an open handle is at most a second old.
             time.sleep(1.1)
             assert (at / "view/latest/T.npy").stat().st_size == 128 + 60 * 40
     assert failed == []
@@ -196,7 +231,7 @@ def kernel():
 
 @pytest.mark.skipif(os.geteuid() != 0 or kernel() < (6, 9), reason="needs root and Linux 6.9")
 def test_the_kernel_reads_published_files_by_itself(tmp_path):
-    """The daemon is stopped while the bytes of an open file are read: who would answer, if the kernel asked?"""
+    """The daemon is stopped while the bytes of an open file are read: a request of the kernel would get no answer."""
     h5py = pytest.importorskip("h5py")
     run, at = tmp_path / "run.dry", tmp_path / "at"
     values = np.random.default_rng(7).random((300, 300))
@@ -228,7 +263,7 @@ def test_the_kernel_reads_published_files_by_itself(tmp_path):
 
 
 def memory(process):
-    """MiB of memory of a process."""
+    """Memory of a process in MiB."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
@@ -246,7 +281,7 @@ def test_a_mount_that_does_nothing_has_little_memory(large, tmp_path):
 
 
 def test_damage_behind_what_is_read_does_no_harm(tmp_path):
-    """Pieces are made ahead of a program that reads on; the damaged range is an error when it is asked for, and not before."""
+    """Pieces are prefetched for a sequential reader; a damaged range gives an error when it is read, and not before."""
     run, many = tmp_path / "run.dry", 12 * MIB
     with dry.create(run) as c:
         c.create_variable("v", dtype="u1", shape=(many,), transform=None)
@@ -267,7 +302,7 @@ def test_damage_behind_what_is_read_does_no_harm(tmp_path):
 
 
 def test_the_mount_is_ready_for_other_commands(large):
-    """The command for mounts begins anew without the package; errors and exit codes stay what they are."""
+    """The mount command restarts itself without the package; errors and exit codes stay the same."""
     done = subprocess.run(command("mount", large[0]), capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "<FOLDER>" in done.stderr

@@ -1,4 +1,4 @@
-"""Dimensions of netCDF files on the way into a container and out again: unlimited ones, of groups, of no cells, of no variable."""
+"""Dimensions of netCDF files on import and export: unlimited, in groups, without cells, without variables."""
 
 import drystone as dry
 import numpy as np
@@ -48,7 +48,8 @@ def test_dimensions_come_back_as_they_were(tmp_path):
 
 
 def test_dimensions_without_cells_keep_their_lengths(tmp_path):
-    # Symptom: the extents beside a growable one without cells became 0, too, and two variables of an empty dimension got one each.
+    # Symptom: the extents beside a growable one without cells also became 0, and two variables of an empty dimension
+    # got one each.
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
         for name, n in (("none", None), ("x", 3), ("time", None)):
             f.createDimension(name, n)
@@ -83,8 +84,8 @@ def test_dimensions_of_no_variable_are_named(tmp_path, capsys):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_cells_that_were_not_written_since_dimensions_grew_are_fill_values(tmp_path, compressed):
-    # Symptom: such a file could not be imported where the variable is compressed; where two dimensions grew, or of texts, the values were
-    # those that netCDF (4.10) gives, which happened to be in memory.
+    # Symptom: such a file could not be imported if the variable is compressed; with two growing dimensions, or texts,
+    # netCDF (4.10) returned uninitialised memory.
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as f:
         f.createDimension("y", None)
         f.createDimension("x", None)
@@ -107,7 +108,7 @@ def test_cells_that_were_not_written_since_dimensions_grew_are_fill_values(tmp_p
 
 
 def test_a_compressed_dataset_without_any_chunk_is_imported(tmp_path):
-    # Symptom: MemoryError, which is what h5py (3.16) says of a chunk of a dataset that has none.
+    # Symptom: MemoryError, which h5py (3.16) raises for a chunk of a dataset without chunks.
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as f:
         for n, grows in enumerate([(9, 7), (None, 7), (None, None)]):

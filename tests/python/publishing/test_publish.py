@@ -1,4 +1,4 @@
-"""What is published is plain Zarr: readers that know nothing of Drystone read every value as it was written."""
+"""A publication is plain Zarr: readers without Drystone read every value as written."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SCALARS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"
 
 
 def check(c, path, expected):
-    """Both readers give the array, to the bit."""
+    """Check that both readers return the array, bit for bit."""
     same(np.asarray(by_zarr(c, path)), np.asarray(expected))
     same(by_tensorstore(c, path), np.asarray(expected))
 
@@ -98,7 +98,7 @@ def test_records_become_a_group_with_one_array_per_member(container):
     check(container, paths["m"], array["m"])
     for i in range(2):
         check(container, paths[f"q[{i}].t"], array["q"]["t"][:, :, i])
-    for member in ("s", "u"):  # which TensorStore does not read
+    for member in ("s", "u"):  # TensorStore does not read it
         same(np.asarray(by_zarr(container, paths[member])), np.ascontiguousarray(array[member]))
 
 
@@ -124,7 +124,7 @@ def test_what_has_no_portable_form_is_named_and_refused_by_name(container):
     report = publish(container)
     assert set(report.skipped) == {"mine"}
     assert [a.path for a in report.arrays] == ["text", "v"]
-    assert not publish(container, variables=["v"]).skipped  # nobody asked for the others
+    assert not publish(container, variables=["v"]).skipped  # the others were not requested
     with pytest.raises(dry.UnsupportedError, match="local"):
         publish(container, variables=["mine"])
     with pytest.raises(dry.NotFoundError, match="v"):
@@ -190,7 +190,7 @@ def test_steps_that_are_replaced_shrunk_and_deleted_are_followed(container):
     assert all(name.startswith(("zarr.json", "T/")) for name in files(container))
 
 
-def test_other_chunks_or_another_compressor_publish_an_array_anew(container):
+def test_other_chunks_or_another_compressor_publish_an_array_again(container):
     container.create_variable("v", "f8", shape=(64, 64), transform="zstd:1")
     with container.writer() as w:
         w.put("v", np.arange(64 * 64, dtype="f8").reshape(64, 64))
@@ -311,7 +311,7 @@ def test_any_history_of_puts_is_published_as_it_reads(tmp_path_factory, history,
 
 
 def test_arrays_are_cut_for_the_reads_that_are_declared(container):
-    """Lines along z through 64 x 128 x 128: whichever face declares them, the chunks stand along z."""
+    """Lines along z through 64 x 128 x 128: whichever interface declares them, the chunks are long in z."""
     container.declare('dataset { var u[64, 128, 128] float32 steps dims(z, y, x) access "line:z 90%" }')
     container.create_variable(
         "v", "f4", (64, 128, 128), dims=("z", "y", "x"), steps=True, access="line:x, plane:x"
@@ -392,7 +392,8 @@ with dry.open(sys.argv[1], "r+") as c:
     ],
 )
 def test_a_fill_value_that_the_dtype_does_not_hold_masks_nothing(path, dtype, fill, masked):
-    """Readers made the nearest value of it, and values that are that one were missing; of others the hierarchy did not open."""
+    """Symptom: readers used the nearest value, and values equal to that one were missing; with others the hierarchy
+    did not open."""
     xarray = pytest.importorskip("xarray")
     with dry.create(path) as c:
         c.create_variable("v", dtype, (3,), attrs={"_FillValue": fill, "units": "K"})
@@ -410,7 +411,8 @@ def test_a_fill_value_that_the_dtype_does_not_hold_masks_nothing(path, dtype, fi
 
 @pytest.mark.parametrize(("dtype", "text"), [("S3", b"ab"), ("U3", "\xe4b")])
 def test_a_text_of_fixed_length_alone_is_published(path, dtype, text):
-    """It has no axes and more than one byte: "'zarr/s/.drystone/statistics/' is not a valid key"."""
+    """Symptom: for a variable without axes and more than one byte: "'zarr/s/.drystone/statistics/' is not a valid
+    key"."""
     with dry.create(path) as c:
         c.create_variable("s", dtype, ())
         c["s"][...] = text

@@ -1,4 +1,4 @@
-"""Derived variables in what is published: arrays of the values that Python reads, written again when an input changed."""
+"""Published derived variables: arrays of the values that Python reads, written again when an input changed."""
 
 import drystone as dry
 import netCDF4
@@ -45,14 +45,14 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("fmt", ["zarr", "zarr+hdf5"])
-def test_every_kind_is_an_array_of_what_python_reads(run, fmt):
+def test_every_kind_is_an_array_with_the_values_that_python_reads(run, fmt):
     report = run.publish(format=fmt)
     assert report.skipped == {}
     group = zarr.open_group(f"{run.path}/zarr", mode="r")
     for name in NAMES:
         expected = run[name][...]
         found = group[name][...]
-        # A step that no input has is the fill value here and there.
+        # A step that no input has is the fill value in both.
         same(found, expected)
     assert group["speed_virtual"].attrs["units"] == "m/s"
     assert group["speed_stored"].metadata.dimension_names == ("step", "y", "x")
@@ -127,7 +127,7 @@ def test_reads_of_the_container_compute_and_do_not_take_the_replica(run):
 
 
 def test_a_lost_input_leaves_out_all_that_stands_on_it_and_nothing_else(tmp_path):
-    """Symptom: nothing could be published, copied or exported, since one variable could not be computed."""
+    """Symptom: nothing could be published, copied or exported, because one variable could not be computed."""
     pytest.importorskip("h5py")
     xr = pytest.importorskip("xarray")
     with dry.create(tmp_path / "c.dry") as c:

@@ -1,4 +1,5 @@
-"""Shards that are Zarr and HDF5 at once: zarr-python, TensorStore, h5py, netCDF4 and ncdump read one file, value for value."""
+"""Shards that are both Zarr and HDF5: zarr-python, TensorStore, h5py, netCDF4 and ncdump read one file, with the same
+values."""
 
 import shutil
 import signal
@@ -21,7 +22,7 @@ from same_bits import commits_by_itself, random_array, same
 pytestmark = pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr")
 
 SCALARS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
-# netCDF has no halves.
+# netCDF has no float16.
 NOT_NETCDF = ["f2"]
 
 
@@ -38,7 +39,7 @@ def by_zarrs(c, path):
     """zarr-python with the chunks decoded by zarrs, in Rust."""
     pytest.importorskip("zarrs")
     with zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where it leaves a codec to zarr-python
+        warnings.simplefilter("ignore")  # if it leaves a codec to zarr-python
         return np.asarray(by_zarr(c, path))
 
 
@@ -257,7 +258,7 @@ def test_records_names_that_collide_and_arrays_without_axes(container):
     assert by_zarr(container, "one") == -7
 
 
-def test_what_hdf5_or_netcdf_edit_in_the_file_leaves_zarr_as_it_is(container):
+def test_edits_by_hdf5_or_netcdf_leave_zarr_unchanged(container):
     T = fields(container)
     publish(container, format="zarr+hdf5")
     (file,) = shard_files(container, "g/T")
@@ -334,7 +335,7 @@ def test_a_killed_publication_leaves_no_file(path, tmp_path):
 
 
 def has_open(pid, folder):
-    """Whether a process has a file open in a folder, with a name or without."""
+    """Whether a process has a file in a folder open, linked or unlinked."""
     for file in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
             if str(folder) in str(file.readlink()):
@@ -386,3 +387,20 @@ def test_the_command_makes_files(container, tmp_path):
     wrong = subprocess.run([*command, "--output", file], capture_output=True, text=True)
     assert wrong.returncode != 0
     assert "--format netcdf" in wrong.stderr
+
+
+def test_netcdf_leaves_out_float16(tmp_path):
+    """Symptom: the file had half floats, on which netCDF libraries crash."""
+    record = np.dtype([("a", "f2"), ("b", "i4")])
+    with dry.create(tmp_path / "c.dry") as c:
+        c["half"] = np.arange(20, dtype="f2").reshape(4, 5)
+        c["r"] = np.zeros(3, record)
+        c["a"] = np.arange(3.0)
+        report = c.publish(format="netcdf", path=tmp_path / "o.nc")
+        assert set(report.skipped) == {"half", "r.a"}
+        assert all("float16" in reason for reason in report.skipped.values())
+        with pytest.raises(dry.UnsupportedError, match="float16"):
+            c.publish(format="netcdf", path=tmp_path / "o.nc", variables=["half"])
+    with netCDF4.Dataset(tmp_path / "o.nc") as file:
+        assert set(file.variables) == {"a"}
+        assert set(file.groups["r"].variables) == {"b"}

@@ -1,4 +1,5 @@
-"""Publishers killed at any moment: readers see each array as it was or as it will be, and the next publication completes it.
+"""Publishers killed at any moment: readers see each array in its old or new state, and the next publication completes
+it.
 
 `DRYSTONE_LONG=1` kills two hundred times instead of a few.
 """
@@ -54,7 +55,7 @@ def published(path, variable, consolidated):
 
 
 def shards(path, variable):
-    """The first step of each shard that is there, and its file."""
+    """The first step of each existing shard, and its file."""
     steps = zarr.open_array(path / "zarr" / variable, mode="r").shards[0]
     return [(int(f.parts[-3]) * steps, f) for f in path.glob(f"zarr/{variable}/c/*/0/0")]
 
@@ -68,18 +69,18 @@ def leftovers(path):
 def test_a_publisher_killed_anywhere_shows_old_or_new_and_the_next_completes(tmp_path, form, kills):
     random = Random(11)
     for begun in range(0, kills, ROUND):
-        # Every kill is one more step, and all steps are read after each: many short histories cost less than a long one.
+        # Every kill adds a step, and all steps are read after each: many short histories cost less than a long one.
         kill_publishers(tmp_path / f"run{begun}.dry", random, form, min(ROUND, kills - begun))
         shutil.rmtree(tmp_path / f"run{begun}.dry")
 
 
 def kill_publishers(path, random, form, kills):
-    """One container, whose publishers are killed so often."""
+    """One container, whose publishers are killed this many times."""
     with dry.create(path) as c:
         for variable in VARIABLES:
             c.create_variable(variable, "i8", shape=SHAPE, steps=True, transform="zstd:1")
-    # What each variable has, step by step: now, and at every publication from the last one that ended on. One that was
-    # killed may have put any of its shards.
+    # The content of each variable, step by step: now, and at every publication since the last one that completed. A
+    # killed one may have written any of its shards.
     states = [{variable: [] for variable in VARIABLES}]
     now = {variable: [] for variable in VARIABLES}
     duration, killed, generation = 0.2, 0, 0

@@ -1,7 +1,7 @@
-"""What is published is read value for value by zarr-python, zarrs, tensorstore and xarray, over dtypes and compressors.
+"""zarr-python, zarrs, tensorstore and xarray read every published value, over dtypes and compressors.
 
-With this interpreter's packages, and, if `DRYSTONE_ZARR_PYTHON` names another interpreter (a newer Python with a newer zarr: `python3.13
--m venv V && V/bin/pip install zarr zarrs xarray tensorstore`), with that one's.
+They run with this interpreter's packages, and, if `DRYSTONE_ZARR_PYTHON` names another interpreter (a newer Python
+with a newer zarr: `python3.13 -m venv V && V/bin/pip install zarr zarrs xarray tensorstore`), with that one's.
 """
 
 import importlib.util
@@ -23,7 +23,8 @@ OTHER = os.environ.get("DRYSTONE_ZARR_PYTHON")
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """A hierarchy with every dtype and compressor, steps and none, edges that no chunk fits; and what it holds."""
+    """A hierarchy with every dtype and compressor, with and without steps, and extents that no chunk divides; and its
+    content."""
     path = tmp_path_factory.mktemp("readers") / "run.dry"
     rng, expected = np.random.default_rng(3), {}
     with dry.create(path) as c:

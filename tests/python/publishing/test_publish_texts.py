@@ -1,4 +1,4 @@
-"""Texts in what is published: of any length and of fixed length, in Zarr, HDF5 and netCDF, by each reader that takes them."""
+"""Published texts: of any length and of fixed length, in Zarr, HDF5 and netCDF, by each reader that supports them."""
 
 import warnings
 

@@ -19,7 +19,7 @@ from xarray.testing import assert_equal, assert_identical
 
 @pytest.fixture
 def run(path):
-    """What a simulation writes: steps with a gap, a record, a group, a variable without steps."""
+    """The output of a simulation: steps with a gap, a record, a group, a variable without steps."""
     with dry.create(path, durability="memory") as c:
         c.create_variable("T", "f4", (4, 6), dims=("y", "x"), steps=True, chunks=(2, 6), attrs={"units": "K"})
         c.create_variable("p", [("x", "f8"), ("id", "i4")], (3,), dims=("n",), steps=True)
@@ -59,7 +59,7 @@ def test_steps_are_a_dimension_that_shows_those_that_are_there(run):
         assert points.values[:, 0].tolist() == [12, 1]
 
 
-def test_cells_that_nobody_wrote_are_missing_where_there_is_a_fill_value(run):
+def test_unwritten_cells_are_missing_if_there_is_a_fill_value(run):
     with xr.open_dataset(run, engine="drystone") as ds:
         assert np.isnan(ds.flags.values[2:]).all()
         assert (ds.flags.values[:2] == 1).all()
@@ -85,7 +85,7 @@ def test_nothing_is_read_before_it_is_asked_for(run, monkeypatch):
     reads = []
     read = views.read
     monkeypatch.setattr(views, "read", lambda *a: reads.append(1) or read(*a))
-    # Of arrays of objects xarray looks at the first.
+    # For arrays of objects, xarray examines the first item.
     with xr.open_dataset(run, engine="drystone", chunks={}, drop_variables="names") as ds:
         ds.T.mean(), ds.T[0, 1:3]
         assert not reads
@@ -194,7 +194,7 @@ def test_regions_that_are_not_aligned_with_anything_are_written_at_the_same_time
 
 @pytest.mark.parametrize("part", [slice(1, 3), slice(-2, None), slice(1, None)])
 def test_a_region_of_steps_counts_those_that_are_there(path, part):
-    # Steps 0, 10, 20 are shown as three cells along their axis. A region of the last two was written to the steps 10 and 11.
+    # Steps 0, 10, 20 are shown as three cells. Symptom: a region of the last two was written to steps 10 and 11.
     with dry.create(path) as c:
         c.create_variable("T", "f4", (3,), dims=("x",), steps=True)
         c.create_variable("other", "f4", (3,), dims=("x",), steps=True)
@@ -249,14 +249,15 @@ def test_a_region_keeps_the_container_whatever_mode_is_named(path, mode):
 
 
 @pytest.mark.parametrize("region", [{"y": 1}, {"y": slice(0, 4, 2)}, "auto"])
-def test_what_is_no_region_is_refused(path, region):
+def test_an_invalid_region_is_refused(path, region):
     weather(0, 2).drystone.to_container(path)
     with pytest.raises(dry.InvalidArgumentError, match="region"):
         weather(0, 2).drystone.to_container(path, region=region)
 
 
 def test_times_that_the_stored_units_do_not_hold_are_not_appended(path):
-    # xarray encodes them in finer units, with a warning; the numbers of milliseconds were stored among those of days.
+    # xarray encodes them in finer units, with a warning. Symptom: numbers of milliseconds were stored among those of
+    # days.
     days = xr.Dataset({"t": ("time", [1.0, 2.0])}, {"time": np.array(["2000-01-01", "2000-01-02"], "M8[ns]")})
     days.time.encoding = {"units": "days since 2000-01-01"}
     days.drystone.to_container(path, step_dim="time")
@@ -283,8 +284,8 @@ def _times(kind):
 @pytest.mark.parametrize("kind", ["M8[s]", "M8[ms]", "M8[us]", "M8[ns]", "m8[s]", "m8[ns]", "noleap"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_steps_are_appended_one_by_one_whatever_the_unit_of_the_first(path, kind, lazy):
-    # Symptom: a first step at midnight was stored in days, and the next, at six o'clock, was refused. Times of seconds beside finer units became
-    # NaT without a word, in xarray 2026.9.
+    # Symptom: a first step at midnight was stored in days, and the next, at six o'clock, was refused. Times in seconds
+    # with finer units silently became NaT, in xarray 2026.9.
     times = _times(kind)
     whole = xr.Dataset({"t": ("time", np.arange(4.0)), "at": ("time", times)}, {"time": times})
     for step in range(4):
@@ -296,7 +297,8 @@ def test_steps_are_appended_one_by_one_whatever_the_unit_of_the_first(path, kind
 
 @pytest.mark.parametrize("kind", ["M8[ns]", "M8[us]"])
 def test_times_more_than_292_years_apart_are_stored_as_they_are(path, kind):
-    """xarray counted from the first, in hours with fractions: microseconds went without a word, or the time became NaT."""
+    """Symptom: xarray counted from the first time, in fractional hours: microseconds were silently lost, or the time
+    became NaT."""
     times = np.array(["2119-09-09T08:00:00.000001", "1689-08-15T09:25:26.290448384", "NaT"], kind)
     xr.Dataset({"at": ("n", times), "both": ("n", times)}).isel(n=[0, 1]).drystone.to_container(path)
     xr.Dataset({"at": ("n", times)}).drystone.to_container(path, mode="a", group="with/none")
@@ -307,14 +309,14 @@ def test_times_more_than_292_years_apart_are_stored_as_they_are(path, kind):
 
 @pytest.mark.parametrize("missing", [None, np.nan])
 def test_missing_texts_are_warned_of(path, missing):
-    """xarray makes empty texts of them, without a word."""
+    """xarray silently converts them to empty texts."""
     texts = xr.Dataset({"name": ("n", np.array(["a", missing], object))})
     with pytest.warns(dry.DrystoneWarning, match='"name" has texts that are missing'):
         texts.drystone.to_container(path)
     assert xr.open_dataset(path, engine="drystone").name.values.tolist() == ["a", ""]
 
 
-def test_what_only_pandas_has_and_names_that_are_no_texts_are_refused_in_words(path):
+def test_dtypes_of_pandas_and_names_other_than_texts_are_refused(path):
     pd = pytest.importorskip("pandas")
     for values in (
         pd.Categorical(["a", "b"]),
@@ -326,7 +328,7 @@ def test_what_only_pandas_has_and_names_that_are_no_texts_are_refused_in_words(p
     with pytest.raises(TypeError, match="name of a dimension must be a string"):
         xr.Dataset({"v": ((0, 1), [[1]])}).drystone.to_container(path)
     with pytest.raises(dry.InvalidArgumentError, match="would be in a group"):
-        xr.Dataset({"g/v": ("x", [1])}).drystone.to_container(path)  # which was not there when it was opened
+        xr.Dataset({"g/v": ("x", [1])}).drystone.to_container(path)  # created after the dataset was opened
     assert not path.exists()
 
 
@@ -365,8 +367,8 @@ _PACKED = {"scale_factor": 0.5, "add_offset": 1.0, "dtype": "i1", "_FillValue": 
 )
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.filterwarnings("ignore::xarray.SerializationWarning")
-def test_what_the_stored_dtype_does_not_hold_is_not_appended(path, stored, encoding, appended, told, lazy):
-    # Symptom: NumPy's casts cut texts, dropped imaginary parts and let integers overflow without a word.
+def test_values_beyond_the_stored_dtype_are_not_appended(path, stored, encoding, appended, told, lazy):
+    # Symptom: NumPy's casts silently truncated texts, dropped imaginary parts and let integers overflow.
     first = xr.Dataset({"v": ("time", stored)})
     first.drystone.to_container(path, append_dim="time", encoding={"v": encoding})
     more = xr.Dataset({"v": ("time", appended)})
@@ -419,7 +421,8 @@ def test_an_encoding_that_does_not_hold_the_values_is_refused(path):
 @pytest.mark.parametrize("where", ["attrs", "encoding"])
 @pytest.mark.parametrize("fill", [np.nan, 1.5, 1 << 40, "x", [1, 2]])
 def test_a_fill_value_that_the_dtype_does_not_hold_is_refused_by_name(path, where, fill):
-    """1.5 became 1, and the ones were missing; of NaN the message told no name, and among attributes it became -2**31."""
+    """Symptom: 1.5 became 1, and the ones were missing; for NaN the message contained no name, and as an attribute it
+    became -2**31."""
     ds = xr.Dataset({"a": ("x", np.arange(3, dtype="i4"))})
     getattr(ds.a, where)["_FillValue"] = fill
     with pytest.raises(dry.InvalidArgumentError, match='_FillValue of "a"'):
@@ -442,8 +445,8 @@ def test_what_is_added_in_other_units_is_warned_of(path):
     ("encoding", "other"),
     [({"dtype": "i8"}, "dtype"), ({"scale_factor": 0.5}, "scale_factor"), ({"_FillValue": 1}, "_FillValue")],
 )
-def test_the_encoding_of_what_is_added_to_cannot_be_changed(path, encoding, other):
-    # Symptom: values were encoded in the way that was named, and cast to the stored dtype without a word.
+def test_the_encoding_of_an_existing_variable_cannot_be_changed(path, encoding, other):
+    # Symptom: values were encoded as requested, and silently cast to the stored dtype.
     first = xr.Dataset({"v": ("time", np.array([1], "i4")), "w": ("x", [1])})
     first.drystone.to_container(path, append_dim="time")
     more = xr.Dataset({"v": ("time", [2]), "w": ("x", [2])})
@@ -567,7 +570,7 @@ def test_a_pickled_variable_of_a_writable_container_is_assigned_to_by_its_path(p
 
 
 def test_a_dataset_that_cannot_be_written_leaves_nothing_that_it_made(tmp_path):
-    """An empty container stayed behind, so that the next attempt said that there was one already."""
+    """Symptom: an empty container stayed behind, so the next attempt failed because one existed already."""
     bad = xr.Dataset({"a": ("x", np.arange(3.0)), "z": ("x", np.array([1, "text", None], object))})
     with pytest.raises((TypeError, ValueError)):
         bad.drystone.to_container(tmp_path / "new.dry")
@@ -596,7 +599,7 @@ def forest():
 
 
 def test_a_tree_is_written_into_a_group_and_a_part_of_one_as_its_own_root(forest, tmp_path):
-    """Its paths are relative, and it takes along the coordinates that it inherits."""
+    """Its paths are relative, and it includes the coordinates that it inherits."""
     forest.drystone.to_container(tmp_path / "all.dry", group="runs/first")
     with dry.open(tmp_path / "all.dry") as c:
         assert sorted(c.variables) == ["runs/first/a", "runs/first/g/b", "runs/first/g/h/c", "runs/first/x"]
@@ -660,10 +663,24 @@ def test_attributes_of_bytes_are_text_if_they_are_utf_8_and_else_bytes(path):
 @pytest.mark.parametrize(
     "encoding", [{"zlib": True}, {"compression": "gzip"}, {"compressors": [1]}, {"shuffle": True}]
 )
-def test_compression_of_other_formats_is_refused_and_told_of_transforms(path, encoding):
+def test_compression_of_other_formats_is_refused_with_a_hint_to_transforms(path, encoding):
     ds = xr.Dataset({"v": ("x", [1.0])})
     with pytest.raises(ValueError, match=r'unexpected encoding.*"transform"'):
         ds.drystone.to_container(path, encoding={"v": encoding})
     assert not path.exists()
-    ds.v.encoding = encoding  # As left there by another format: it was not asked for.
+    ds.v.encoding = encoding  # Left by another format, not requested by the caller.
     ds.drystone.to_container(path)
+
+
+@pytest.mark.parametrize("how", [{"append_dim": "t"}, {"region": {"t": slice(0, 2)}}])
+def test_integers_that_a_stored_float_does_not_hold_are_refused(tmp_path, how):
+    """Symptom: 2^24 + 1 became 2^24 in a float32 variable; `put` and assignment refused it."""
+    xr.Dataset({"v": ("t", np.array([1, 2], "f4"))}).drystone.to_container(tmp_path / "a", step_dim="t")
+    exact = xr.Dataset({"v": ("t", np.array([2**24, -(2**24)]))})
+    exact.drystone.to_container(tmp_path / "a", **how)
+    for value in (2**24 + 1, -(2**24) - 1, np.iinfo(np.int64).max):
+        wrong = xr.Dataset({"v": ("t", np.array([value, 2]))})
+        with pytest.raises(dry.ConflictError, match=str(value)):
+            wrong.drystone.to_container(tmp_path / "a", **how)
+    with xr.open_dataset(tmp_path / "a", engine="drystone") as found:
+        assert found.v.values[-2:].tolist() == [2**24, -(2**24)]

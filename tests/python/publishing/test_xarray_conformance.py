@@ -10,7 +10,7 @@ from xarray.tests import test_backends
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # they warn of what they test
+    pytest.mark.filterwarnings("ignore"),  # they cause the warnings that they test
 ]
 
 
@@ -25,7 +25,7 @@ def use_dask():
 
 
 class TestDrystone(test_backends.CFEncodedBase):
-    """`CFEncodedBase` holds all that does not depend on a file format, `DatasetIOBase` among it."""
+    """`CFEncodedBase` includes all tests that do not depend on a file format, including `DatasetIOBase`."""
 
     engine = "drystone"
 

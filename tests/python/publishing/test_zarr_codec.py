@@ -108,7 +108,7 @@ def test_what_a_container_holds_opens_in_zarr_chunk_by_chunk(tmp_path, codec, te
     assert described == {"name": f"drystone.{codec.codec}", "configuration": codec.parameters}
     opened = zarr.open_array(tmp_path / "a.zarr", mode="r")
     assert opened[...].tobytes() == expected.tobytes()
-    # And what zarr-python writes is what the container holds.
+    # The bytes that zarr-python writes are those in the container.
     made[...] = array
     assert (tmp_path / "a.zarr/c/0/0/0").read_bytes() == stored
 

@@ -1,4 +1,4 @@
-"""A container as a store of zarr-python: what the log holds is read as Zarr, and what is written as Zarr is a container."""
+"""A container as a store of zarr-python: the log is read as Zarr, and writes as Zarr make a container."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ def test_the_hierarchy_has_names_attributes_dimensions_records_and_strings(conta
     assert {n for n, _ in plain.members(max_depth=None)} == {n for n, _ in root.members(max_depth=None)}
 
 
-def test_xarray_opens_what_nobody_published(container):
+def test_xarray_opens_unpublished_data(container):
     container.create_variable(
         "T", "f4", shape=(4, 5), dims=("y", "x"), steps=True, attrs={"_FillValue": -1.0}
     )
@@ -264,7 +264,7 @@ def erase_below(store, prefix):
 
 @pytest.fixture(params=["declared by Zarr", "of the container", "of another fill value"])
 def chunked(request, container):
-    """A store with `v`, 4 x 3 chunks of 5 x 10, all of them written."""
+    """A store with `v`, 4 x 3 chunks of 5 x 10, all written."""
     if request.param == "declared by Zarr":
         root = zarr.open_group(container.zarr_store(read_only=False), mode="a")
         root.create_array("v", shape=(20, 30), chunks=(5, 10), dtype="f4", fill_value=7)
@@ -277,8 +277,8 @@ def chunked(request, container):
 
 
 def test_a_deleted_chunk_is_no_key_and_its_cells_are_the_fill_value(chunked):
-    """Symptom: a chunk key that was deleted existed and was listed, with fill values. Cause: to delete was to put fill values, and what is
-    written to is a key. This looks at the key by every call that knows of keys, and at the values by two readers."""
+    """Symptom: a deleted chunk's key existed and was listed, with fill values. Cause: deleting put fill values, and a
+    written chunk is a key. This checks the key with every call about keys, and the values with two readers."""
     fill = zarr.open_group(chunked, mode="r")["v"].fill_value
     erase(chunked, "v/c/1/2")
     expected = np.ones((20, 30), "f4")

@@ -14,12 +14,12 @@ from zarr.testing.store import StoreTests
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # they warn of what they test
+    pytest.mark.filterwarnings("ignore"),  # they cause the warnings that they test
 ]
 
 
 class TestStore(StoreTests[DrystoneStore, cpu.Buffer]):
-    """All of `StoreTests`: the keys that they set stand for no nodes, so the container keeps them as objects."""
+    """All of `StoreTests`: their keys denote no nodes, so the container stores them as objects."""
 
     store_cls = DrystoneStore
     buffer_cls = cpu.Buffer

@@ -1,4 +1,4 @@
-"""Catalogues: containers are found by tags, names and ranges, by what they were when they were added, and never unmarked."""
+"""Catalogues: containers are found by tags, names and ranges as they were when added; outdated answers are marked."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
+from server_rig import ALL, served
 
 
 def make(folder, called, values=(), **tags):
@@ -39,7 +40,7 @@ def runs(tmp_path):
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
-    """A catalogue that no test changes."""
+    """A catalogue that tests do not change."""
     folder = tmp_path_factory.mktemp("asked")
     catalogue = dry.catalog(folder / "catalogue")
     assert catalogue.add(make_runs(folder / "runs")).added == 4
@@ -121,6 +122,9 @@ def test_an_attribute_goes_before_what_every_container_has(tmp_path):
         ("max(3) > 2", "variable"),
         ("sqrt(dt) > 2", "arithmetic"),
         ("done > true", "order"),
+        ("campaign", "is no truth value: compare it"),
+        ("done | max(p)", "`max(p)` is no truth value"),
+        ("~name", "is no truth value"),
         ("3", "not a condition"),
         ("'a'", "not a condition"),
         ("p[x+1] == 2", "neighbours"),
@@ -158,9 +162,17 @@ def test_a_container_that_was_replaced_is_stale(known, runs):
     assert names(known.find("campaign == 'alpha'")) == []
 
 
-def test_what_is_gone_is_not_shown_and_counted(known, runs):
+def test_a_container_that_was_replaced_by_an_empty_one_is_known_again(known, runs):
+    """Its snapshot is number 0, and it stayed stale after every update."""
+    dry.create(runs / "b1.dry", overwrite=True).close()
+    assert [Path(p).name for p in known.check(update=True).stale] == ["b1.dry"]
+    assert known.check().stale == []
+    assert known.add(runs).unchanged == 4
+
+
+def test_missing_containers_are_counted_and_not_shown(known, runs):
     (runs / "b1.dry").rename(runs.parent / "elsewhere.dry")
-    with pytest.warns(dry.DrystoneWarning, match="cannot be found any more"):
+    with pytest.warns(dry.DrystoneWarning, match="no longer exist"):
         found = known.find("campaign == 'beta'")
     assert list(found) == []
     assert found.gone == 1
@@ -171,7 +183,7 @@ def test_what_is_gone_is_not_shown_and_counted(known, runs):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user, as root can be one")
-def test_what_may_not_be_opened_is_not_shown(known, runs):
+def test_containers_without_permission_are_not_shown(known, runs):
     for folder in [*runs.parents][:4]:
         if folder.owner() == "root" and folder not in (Path("/"), Path("/tmp")):
             folder.chmod(0o755)
@@ -348,12 +360,12 @@ def test_the_command_adds_finds_and_checks(runs, tmp_path):
     run("tag", runs / "none.dry", "n=")
     assert "changed" in run("catalog", "check", known)
     run("catalog", "check", known, "--update")
-    assert "no container answers" in run("catalog", "find", known, "campaign == 'zz'")
+    assert "no container matches" in run("catalog", "find", known, "campaign == 'zz'")
     run("catalog", "find", tmp_path / "typo", "n == 3", code=3)
 
 
 def test_random_questions_mean_what_three_values_mean(tmp_path):
-    """A model: every container's values by key, comparisons of three values, joined by Python."""
+    """A model: the values of every container by key, three-valued comparisons, combined in Python."""
     random = np.random.default_rng(114)
     values = [3, 3.0, 2.5, -1, 2**63, float("nan"), "a", "ab", "b", "", True, False]
     keys, known = ("k", "l", "m"), {}
@@ -411,3 +423,29 @@ def test_random_questions_mean_what_three_values_mean(tmp_path):
     for _ in range(3000 if os.environ.get("DRYSTONE_LONG") else 300):
         text, truth = tree(3)
         assert names(catalogue.find(text)) == [name for name, tags in known.items() if truth(tags)], text
+
+
+def test_tags_may_be_lists_and_arrays(tmp_path):
+    """Symptom: NumPy compared an array with None element by element, which raised ValueError."""
+    with dry.create(tmp_path / "c") as c:
+        c.tag(numbers=np.array([1, 2]), words=np.array(["a", "b"]), kept=1)
+        c.tag(numbers=np.array([3, 4]), kept=None)
+        assert list(c.attrs["numbers"]) == [3, 4]
+        assert list(c.attrs["words"]) == ["a", "b"]
+        assert "kept" not in c.attrs
+
+
+def test_options_of_a_local_catalogue_are_for_its_containers_at_urls(tmp_path):
+    """Symptom: a local catalogue refused `storage_options`, so a token of a server could not be given."""
+    with dry.create(tmp_path / "here.dry") as c:
+        c.tag(campaign="a")
+    (tmp_path / "server").mkdir()
+    with served(tmp_path / "server") as server:
+        url, token = f"{server.url}/scratch/there.dry", server.token(*ALL)
+        with dry.create(url, token=token) as c:
+            c.tag(campaign="b")
+        catalogue = dry.catalog(tmp_path / "catalogue", storage_options={"token": token})
+        assert len(catalogue.add(tmp_path / "here.dry", url).failed) == 0
+        assert [match.path for match in catalogue.find("campaign == 'a'")] == [str(tmp_path / "here.dry")]
+        assert [match.path for match in catalogue.find("campaign == 'b'")] == [url]
+        assert catalogue.check()

@@ -1,4 +1,4 @@
-"""Expressions: operators of variables and texts make the same trees."""
+"""Expressions: operators on variables and parsed texts make the same trees."""
 
 import copy
 import pickle
@@ -169,7 +169,7 @@ def test_an_expression_is_about_one_container_as_it_is_stored(c, tmp_path):
         _ = c["p"].within(0.1) > 3
 
 
-def test_what_is_no_operand_or_too_large_is_refused(c):
+def test_invalid_or_too_large_operands_are_refused(c):
     with pytest.raises(dry.InvalidArgumentError, match="takes expressions, variables and numbers, not str"):
         expr.sqrt("p")
     with pytest.raises(dry.InvalidArgumentError, match="more than 64 bits"):

@@ -1,4 +1,4 @@
-"""Indexes of values that were written without one: the same answers in fewer bytes, whatever becomes of the index."""
+"""Indexes added after writing: the same answers with fewer bytes, whatever happens to the index."""
 
 import json
 import subprocess
@@ -68,7 +68,7 @@ def test_an_index_hides_nothing_and_is_hidden_with_its_block(tmp_path):
         old = int(c.snapshot)
         c["e"][1000:90_000] = array[1000:90_000] = energies(2)[1000:90_000]
         c.index("e")
-        # What is written behind the index is newer than both.
+        # Data written after the index is newer than both.
         c["e"][5:200_000:1] = array[5:200_000] = energies(3)[5:200_000]
         least = np.nanquantile(array, 0.999)
         asked(c, array, least)
@@ -161,7 +161,7 @@ def test_a_container_with_tiers_is_not_indexed(tmp_path):
         assert c.index("e").blocks == 1
 
 
-def test_two_who_index_at_once_make_one_index(tmp_path):
+def test_two_concurrent_index_calls_make_one_index(tmp_path):
     array = energies()
     path = make(tmp_path / "a.dry", array)
     with dry.open(path, "r+") as a, dry.open(path, "r+") as b:

@@ -1,4 +1,4 @@
-"""What queries promise: shapes and dtypes of answers, what statistics decide without a byte, errors that help."""
+"""Guarantees of queries: shapes and dtypes of answers, decisions from statistics without reading, helpful errors."""
 
 import drystone as dry
 import numpy as np
@@ -11,7 +11,7 @@ CELLS = 64
 
 @pytest.fixture
 def ramp(tmp_path):
-    """Values that ascend along x, in cuts of 16 cells; u is another ramp, in whole blocks."""
+    """Values that ascend along x, in chunks of 16 cells; u is another ramp, in whole blocks."""
     with dry.create(tmp_path / "ramp.dry") as c:
         c.create_variable("p", "f4", (8, CELLS), dims=("y", "x"), steps=True, chunks=(8, 16))
         c.create_variable("u", "f4", (8, CELLS), dims=("y", "x"), steps=True, transform="zstd:1")
@@ -69,7 +69,7 @@ def test_a_later_condition_reads_only_where_an_earlier_one_left_cells(ramp):
     q = ramp.query("p < 4 & u > -2", steps=[0, 1])
     assert q.count() == 16
     plan = {term.text: term for term in q.explain.terms}
-    # Of p four cuts a step; those of the second step lie above.
+    # p has four chunks per step; those of the second step have larger values.
     assert (plan["p < 4"].none, plan["p < 4"].some) == (7, 1)
     report = {term.text: term for term in q.report.terms}
     assert report["p < 4"].tried == 128
@@ -228,7 +228,7 @@ def test_a_notebook_shows_what_statistics_say_and_the_first_hits(ramp):
 
 
 def test_times_are_computed_with_only_where_that_is_said(tmp_path):
-    """Seconds were compared with milliseconds as bare integers, and NaT was the least of them."""
+    """Symptom: seconds were compared with milliseconds as plain integers, and NaT was the smallest of them."""
     a = np.array(["2020-01-01", "NaT", "1990-01-01"], "M8[s]")
     b = np.array(["2019-01-01", "2019-01-01", "1991-01-01"], "M8[ms]")
     with dry.create(tmp_path / "c.dry") as c:
@@ -243,3 +243,8 @@ def test_times_are_computed_with_only_where_that_is_said(tmp_path):
         assert c.query("i8(a) * 1000 > i8(b) & a > '0001-01-01'").count() == 1
         c.derive("gap", "i8(a) * 1000 - i8(b)")
         assert c["gap"][0] == 365 * 86400 * 1000
+
+
+def test_steps_may_be_an_array(ramp):
+    assert ramp.query("p > 60", steps=np.array([0, 2])).count() == ramp.query("p > 60", steps=[0, 2]).count()
+    assert ramp.query("p > 60", steps=np.int64(1)).count() == ramp.query("p > 60", steps=1).count()

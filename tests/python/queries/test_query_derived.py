@@ -1,4 +1,5 @@
-"""Conditions on derived variables: equal to NumPy, whatever is stored, with NaN, members of records, steps, neighbours and voids."""
+"""Conditions on derived variables equal NumPy's, whatever is stored: with NaN, records, steps, neighbours, unwritten
+cells."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ SHAPE = (3, 24, 20, 32)
 
 
 def winds(rng: np.random.Generator, dtype: str, nan: bool) -> np.ndarray:
-    """Smooth values with a few that stand out, so that extremes exclude some zones and not all."""
+    """Smooth values with a few outliers, so that extremes exclude some zones but not all."""
     z, y, x = np.meshgrid(*(np.linspace(0, 3, n) for n in SHAPE[1:]), indexing="ij")
     out = np.stack([np.sin(z + s) + np.cos(2 * y) * np.sin(x + s) for s in range(SHAPE[0])])
     out[rng.random(SHAPE) < 2e-4] += 5
@@ -20,7 +21,7 @@ def winds(rng: np.random.Generator, dtype: str, nan: bool) -> np.ndarray:
 
 
 def made(path, kind, form, nan):
-    """A container with three winds, as variables or members of a record, and what is derived from them."""
+    """A container with three winds, as variables or members of a record, and variables derived from them."""
     rng = np.random.default_rng(7)
     u, v, w = (winds(rng, "f4", nan) for _ in "uvw")
     dims = ("z", "y", "x")
@@ -87,7 +88,7 @@ def test_they_are_what_numpy_says(tmp_path, kind, form, nan):
 
 
 @pytest.mark.parametrize("kind", ["virtual", "bounds", "stored"])
-def test_statistics_decide_where_nobody_looks_at_values(tmp_path, kind):
+def test_statistics_decide_without_reading_values(tmp_path, kind):
     c, speed, _ = made(tmp_path / "run.dry", kind, "variables", False)
     with c:
         q = c.query(f"speed > {float(speed.max()) * 2!r}")
@@ -113,9 +114,23 @@ def test_a_newer_block_and_a_void_change_the_answer(tmp_path, kind):
         c.commit()
         assert c.query("speed > 50").count() == 8
         assert np.array_equal(c.query("speed > 50").coords()[0], [1, 3, 3, 3])
-        # A step of which only `u` is there: no value is known.
+        # A step in which only `u` exists: no value is known.
         with c.writer() as writer, writer.step(3):
             writer.put("u", np.full(SHAPE[1:], 100, "f4"), offset=(0, 0, 0))
         c.commit()
         assert c.query("speed > 50").count() == 8
         assert c.query("~(speed > 50)").count() == speed.size - 8
+
+
+def test_a_value_of_a_scalar_reduction_is_found(tmp_path):
+    """Bounds of one cell that may be NaN or unknown were taken for a cell without a number."""
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", "f4", (13, 7), dims=("y", "x"), steps=True)
+        c["u"].append(np.ones((13, 7), "f4"))
+        c.commit()
+        c.derive("s", "sum(u)")
+        for kind in ("virtual", "bounds", "stored"):
+            c.derive(f"z{kind}", "s + 1", kind=kind)
+            c.store_derived()
+            assert c.query(f"z{kind} > 0").count() == 1, kind
+            assert c.query(f"~(z{kind} > 0)").count() == 0, kind

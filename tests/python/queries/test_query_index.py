@@ -1,4 +1,4 @@
-"""Queries by the index of a variable that is stored by bins: the same answers, and few bytes."""
+"""Queries by the index of a variable stored in bins: the same answers, and few bytes."""
 
 import drystone as dry
 import numpy as np
@@ -27,7 +27,7 @@ def test_ranges_are_found_by_the_index(tmp_path, codec, dtype, shape):
     with dry.create(tmp_path / "a.dry") as c:
         c.create_variable("v", dtype, shape, transform=codec)
         c["v"][...] = array
-        # A region is written again: what it hides of the older block is not found.
+        # A region is written again: the hidden part of the older block is not found.
         again = tuple(slice(n // 4, n // 2) for n in shape)
         array[again] = values(rng, dtype, array[again].shape)
         c["v"][again] = array[again]
@@ -69,7 +69,7 @@ def test_few_hits_take_few_bytes(tmp_path):
         found.count()
         assert scan.report.bytes >= energies.nbytes
         assert found.report.bytes * 10 < energies.nbytes
-        # Bins that lie in the range as a whole are counted without their lists.
+        # Bins that lie completely in the range are counted without reading their lists.
         half = c.query(f"bins >= {float(np.median(energies))!r}")
         assert half.count() >= len(energies) // 2
         assert half.report.bytes * 4 < energies.nbytes
@@ -83,3 +83,36 @@ def test_an_index_is_asked_for_when_a_variable_is_made(tmp_path):
             c.create_variable("x", "f4", (8,), index="bins", transform="zstd:1")
         with pytest.raises(dry.InvalidArgumentError, match="zones"):
             c.create_variable("x", "f4", (8,), index="tree")
+
+
+def test_a_condition_with_an_index_comes_first_and_explain_bounds_the_bytes(tmp_path):
+    rng, n = np.random.default_rng(0), 1 << 18
+    a, b = rng.random(n, "f4"), rng.random(n, "f4")
+    with dry.create(tmp_path / "run.dry") as c:
+        for name, values, index in (("e", a, "bins"), ("x", b, None), ("xb", b, "bins")):
+            c.create_variable(name, "f4", (n,), dims=("i",), chunks=(1 << 17,), index=index)
+            c[name][...] = values
+        alone = c.query("e > 0.9999")
+        alone.count()
+        for text, wanted, most in (
+            ("e > 0.9999 & x < 0.5", (a > np.float32(0.9999)) & (b < 0.5), 0.6),
+            ("e > 0.9999 & i < 200000", (a > np.float32(0.9999)) & (np.arange(n) < 200000), 0.2),
+            ("e > 0.9999 & xb < 0.5", (a > np.float32(0.9999)) & (b < 0.5), 0.8),
+        ):
+            q = c.query(text)
+            assert q.count() == wanted.sum(), text
+            assert q.report.bytes < most * a.nbytes, (text, q.report.bytes)
+            assert np.array_equal(q.coords()[:, 0], np.flatnonzero(wanted)), text
+            assert "index of values in 2 tiles" in str(q.explain)
+
+
+def test_small_subchunks_are_read_once_and_explain_says_how_much(tmp_path):
+    values = np.random.default_rng(0).normal(size=(400, 400)).astype("f4")
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("p", "f4", values.shape, dims=("y", "x"), chunks=(8, 8))
+        c["p"][...] = values
+        for text in ("p > 1", "p > 3.5"):
+            q = c.query(text)
+            assert q.count() == (values > float(text[4:])).sum()
+            assert q.report.bytes <= 1.2 * values.nbytes
+            assert f"at most {q.report.bytes} bytes in" in str(q.explain), text

@@ -1,7 +1,8 @@
-"""Queries against NumPy: random conditions on variables with NaN, overlaps, voids, steps, codecs, records and coordinates.
+"""Queries against NumPy: random conditions on variables with NaN, overlaps, unwritten cells, steps, codecs, records
+and coordinates.
 
-The model keeps an array of values and one of what was written for each variable, and evaluates the same random tree with
-Kleene's three values. `DRYSTONE_LONG=1` tries 10^4 conditions; a few hundred are always tried.
+For each variable, the model keeps an array of values and a mask of written cells. It evaluates the same random tree
+with Kleene's three-valued logic. `DRYSTONE_LONG=1` tries 10^4 conditions; otherwise a few hundred.
 """
 
 import os
@@ -22,7 +23,7 @@ CODECS = [None, "zstd:1", "shuffle,zstd:1", "alacrity", "alacrity:data=1"]
 
 @dataclass
 class Stored:
-    """What one name holds: values and where they were written, of the grid's shape."""
+    """The content of one name: values and a mask of written cells, in the grid's shape."""
 
     values: np.ndarray
     written: np.ndarray
@@ -36,7 +37,7 @@ def numbers(rng, dtype, shape):
             dtype
         )
         if rng.random() < 0.6:
-            # Blocks that lie in a narrow range, so that statistics decide something.
+            # Blocks with values in a narrow range, so that statistics decide some conditions.
             values = (rng.integers(-3, 4) + rng.random(shape)).astype(dtype)
         values[rng.random(shape) < rng.choice([0, 0.1, 0.5])] = np.nan
         return values
@@ -45,7 +46,7 @@ def numbers(rng, dtype, shape):
 
 
 class World:
-    """A container with variables and the model beside it."""
+    """A container with variables, and the model."""
 
     def __init__(self, rng, path):
         self.rng = rng
@@ -130,7 +131,8 @@ class World:
                 written[name][where] = True
 
     def number(self, depth):
-        """A text, its values, where they are known; floats of 8 bytes or integers of 8 bytes, so that types are not what is tried."""
+        """A text, its values, and where they are known; only 8-byte floats or integers, since types are tested
+        elsewhere."""
         rng = self.rng
         floats = ["p", "q", "P.a", "lat"]
         name = str(rng.choice(floats))
@@ -185,7 +187,7 @@ class World:
         return f"{name} {sign} {constant}", compare(stored.values.astype("i8"), constant), stored.written
 
     def condition(self, depth):
-        """A text, where it is true, and where that is known."""
+        """A text, where it is true, and where its value is known."""
         rng = self.rng
         if depth <= 0 or rng.random() < 0.2:
             return self.comparison()
@@ -227,7 +229,7 @@ def test_queries_find_what_numpy_finds(seed):
 
 
 def check(world, c, text, hits, cells, steps):
-    # With `over` the cells are the grid's, whatever the condition names.
+    # With `over` the cells are those of the grid, whatever the condition names.
     over = ["p", "n"]
     if world.steps:
         key = (slice(None) if steps is None else steps, *(cells or (slice(None), slice(None))))

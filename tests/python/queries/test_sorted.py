@@ -1,4 +1,4 @@
-"""Sorted replicas of particles: ranges of one value with all others in few bytes, and never another answer."""
+"""Sorted replicas of particles: ranges of one value, with all others, in few bytes, and always the same answers."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def make(path, data):
 
 
 def asked(c, data, low, high=np.inf, group="p/"):
-    """Compares every answer with NumPy's; returns the bytes that key and payloads took."""
+    """Compare every answer with NumPy's; returns the bytes read of key and payloads."""
     with np.errstate(invalid="ignore"):
         hits = (data["energy"] >= np.float32(low)) & (data["energy"] <= np.float32(high))
     text = f"{group}energy >= {float(np.float32(low))!r} & {group}energy <= {float(np.float32(high))!r}"
@@ -81,7 +81,7 @@ def test_what_is_written_later_wins(tmp_path):
     with dry.open(make(tmp_path / "a.dry", data), "r+") as c:
         c.sort("p", by="energy")
         new = particles(2)
-        c["p/x"][1000:9000] = data["x"][1000:9000] = new["x"][1000:9000]  # a payload of a part
+        c["p/x"][1000:9000] = data["x"][1000:9000] = new["x"][1000:9000]  # a partial payload
         asked(c, data, 6)
         c["p/energy"][5000:200_000] = data["energy"][5000:200_000] = new["energy"][5000:200_000]
         asked(c, data, 6)
@@ -190,3 +190,10 @@ def test_the_command_sorts(tmp_path):
     assert done.stdout.startswith("1 block sorted")
     assert "1 block" in run("p", "--by", "energy", "--drop").stdout
     assert run("p", "--by", "nothing").returncode == 3
+
+
+def test_a_variable_that_is_no_record_says_what_to_sort(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        c["e"] = np.arange(4.0)
+        with pytest.raises(dry.InvalidArgumentError, match='"e" has no members'):
+            c.sort("e", by="e")

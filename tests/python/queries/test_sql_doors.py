@@ -1,4 +1,4 @@
-"""Cells as tables: what engines count, what they read, and what Arrow's capsules hold."""
+"""Cells as tables in query engines: counts, read bytes, and the content of Arrow's capsules."""
 
 import gc
 import subprocess
@@ -16,7 +16,7 @@ ROWS = 64
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """NaN, signed zeros, unwritten cells, integers at their ends, two steps, a coordinate."""
+    """NaN, signed zeros, unwritten cells, extreme integers, two steps, a coordinate."""
     path = tmp_path_factory.mktemp("doors") / "run.dry"
     random = np.random.default_rng(115)
     with dry.create(path, durability="memory") as c:
@@ -59,12 +59,14 @@ CONDITIONS = [
     "i > 0", "i = -2147483648", "i <= 2147483647", "i IN (-1, 3)", "n = 9007199254740993", "n > 9007199254740992",
     "n <= -9223372036854775807", "n <> 0", "b > 127", "b BETWEEN 3 AND 9", "m", "NOT m", "m AND p > 0", "y > 0 AND x < 10",
     "step = 1 AND p > 0", "step = 0 OR x = 3", "u > 9223372036854775807",
+    "p = q", "p <> q", "p >= q", "p < q", "NOT (p = q)", "p > i", "(p > 0) = m", "(p > 0) <> m", "NOT ((p > q) = m)", "(q > 1) < m",
+    "(p > q) = (q > 1)",
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def copied(path):
-    """A copy of the table that no door is part of."""
+    """A copy of the table that no engine interface takes part in."""
     return pa.table(dry.open(path).table(columns=["step", "y", "x", *"pqinubm"]))
 
 
@@ -131,8 +133,18 @@ def test_pyarrow_counts_the_rows_that_it_counts_in_a_table_of_its_own(path, copi
             assert repr(door[column].to_pylist()) == repr(own[column].to_pylist())
 
 
+@pytest.mark.parametrize(
+    "values", [[0.1, 1.5], [0.0, 3.0], [-0.0], [1e300], [float("nan"), 2.5], [float("nan")]]
+)
+def test_a_set_of_pyarrow_has_what_it_has_in_a_table_of_its_own(path, copied, values):
+    with dry.open(path) as c:
+        dataset = c.dataset()
+        for condition in (f("p").isin(values), f("q").isin(values), ~f("p").isin(values), f("p") <= f("q")):
+            assert dataset.count_rows(filter=condition) == copied.filter(condition).num_rows, condition
+
+
 @pytest.mark.parametrize("nan", ["arrow", "greatest"])
-def test_nan_compares_as_it_is_asked_to(path, copied, nan):
+def test_nan_compares_in_the_requested_order(path, copied, nan):
     with dry.open(path) as c:
         rows = c.dataset(nan=nan).to_table(filter=f("p") > 1).num_rows
     more = copied.filter(pc.is_nan(f("p"))).num_rows if nan == "greatest" else 0
@@ -267,7 +279,7 @@ def test_blocks_are_rows_too(path):
 
 
 def scanned(c, ask):
-    """Bytes that a door read, as its last scan reports them."""
+    """Bytes read by an engine interface, as its last scan reports."""
     dataset = c.dataset()
     ask(dataset)
     return dataset.report.bytes
@@ -275,7 +287,7 @@ def scanned(c, ask):
 
 @pytest.fixture(scope="module")
 def banded(tmp_path_factory):
-    """Bands of values along y, cut so that a condition leaves out most of them."""
+    """Bands of values along y, chunked so that a condition excludes most of them."""
     path = tmp_path_factory.mktemp("bands") / "run.dry"
     with dry.create(path, durability="memory") as c:
         for name in ("p", "q"):
@@ -308,7 +320,7 @@ def test_a_door_reads_what_the_query_reads(banded):
         for consume in (pa.table, pl.DataFrame, lambda t: duckdb.sql("select sum(q) from t").fetchall()):
             consume(table)
             assert table.report.bytes <= 1.2 * native
-        # `>` is not pushed down by every engine: `where` holds in all.
+        # Not every engine pushes down `>`: `where` works in all.
         dataset = c.dataset(where="p > 254.5")
         assert duckdb.sql("select count(*) from dataset where q > 0").fetchall()[0][0] > 0
         assert dataset.report.bytes <= 1.2 * 2 * 2 * 4096 * 8 < whole / 10
@@ -328,7 +340,7 @@ def test_polars_reads_what_the_query_reads(banded, monkeypatch):
     monkeypatch.setattr(tables.Table, "arrays", noted)
     with dry.open(banded) as c:
         query = c.query("p < 3.5")
-        query.values("p", "q")  # Polars asks for the columns of its filter, too
+        query.values("p", "q")  # Polars also requests the columns of its filter
         lazy = c.scan_polars()
         reports.clear()
         assert lazy.filter(pl.col("p") < 3.5).select(pl.col("q").sum()).collect().item() > 0
@@ -341,7 +353,7 @@ def test_a_limit_reads_little(banded):
         table = c.table(columns=["q"])
         rows = next(table.arrays(10))[0]
         assert rows == 10
-        assert table.report.bytes <= 2**16 * 8 * 1.01  # as many cells as a query looks at first, and no more
+        assert table.report.bytes <= 2**16 * 8 * 1.01  # only the cells of a query's first batch
 
 
 def test_pandas_and_dask_take_the_doors(path):
@@ -386,7 +398,7 @@ def test_tables_show_in_notebooks(path):
 
 
 def test_polars_finds_floats_of_32_bits_as_in_a_frame(tmp_path):
-    """Polars hands over such constants with few digits, which are another number as a float of 64 bits."""
+    """Polars prints such constants with few digits, which are another number as a 64-bit float."""
     pl = pytest.importorskip("polars")
     values = np.array([0.1, 0.2, 0.3, 0.5, np.nan], "f4")
     with dry.create(tmp_path / "c.dry") as c:

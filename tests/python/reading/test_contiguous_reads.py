@@ -1,4 +1,4 @@
-"""Blocks that are contiguous in the caller's memory are read to their places, several by one call: rightly, and verified."""
+"""Blocks that are contiguous in the caller's memory are read in place, several per call, correctly and verified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK, WRITERS, TURNS = 11 * 1024 + 5, 2, 40
 
 
 def interleaved(path: Path, kind: str = "f4") -> np.ndarray:
-    """Two writers lay down blocks of one array in turn."""
+    """Two writers alternate with the blocks of one array."""
     total = BLOCK * WRITERS * TURNS
     expected = np.random.default_rng(5).integers(0, 200, total).astype(kind)
     with dry.create(path) as c:
@@ -114,7 +114,7 @@ def test_large_arrays_that_reading_makes_begin_at_a_line_and_hold_rows_of_whole_
 
 
 def test_the_plan_says_how_threads_carry_it_out(path, monkeypatch):
-    """The executor chose threads, groups and mode by itself, and the printed plan was not what happened."""
+    """Symptom: the executor chose threads, groups and mode by itself, and differed from the printed plan."""
     with dry.create(path) as c:
         c.create_variable("T", "f4", (64, 1024, 1024), chunks=(1, 1024, 1024))
         c.create_variable("z", "f4", (8, 64, 64), chunks=(1, 64, 64), transform="zstd:1")
@@ -136,7 +136,7 @@ def test_the_plan_says_how_threads_carry_it_out(path, monkeypatch):
 
 
 def test_opening_reads_identity_hint_and_manifest_once_each(tmp_path: Path) -> None:
-    """The identity is looked at once: what the store watches is what is read. It took 9 calls, 5 of them for the watch."""
+    """The identity is checked once, by the store's watch. Symptom: opening took 9 calls, 5 of them for the watch."""
     if not Path("/proc/self/io").exists():
         pytest.skip("this system does not count calls")
 

@@ -1,4 +1,4 @@
-"""What derived variables promise: NumPy's values, the same bits however the run was cut, whole reads in bounded memory, errors that name."""
+"""Guarantees of derived variables: NumPy's values, the same bits for any blocks, bounded memory, errors with names."""
 
 import drystone as dry
 import numpy as np
@@ -17,7 +17,7 @@ def flow(seed=0, shape=SHAPE):
 
 
 def put_cut(w, name, values, cuts):
-    """Puts an array in blocks, `cuts` along each axis."""
+    """Put an array in blocks, with `cuts` along each axis."""
     edges = [np.linspace(0, n, k + 1).astype(int) for n, k in zip(values.shape, cuts, strict=True)]
     for place in np.ndindex(*cuts):
         lo = [int(e[i]) for e, i in zip(edges, place, strict=True)]
@@ -138,7 +138,28 @@ def test_the_edge_rule_is_that_of_the_definition(tmp_path):
         assert np.array_equal(c.derive("none", "u[x+1]", edge="nan")[...], [*a[1:], np.nan], equal_nan=True)
 
 
-def test_cells_that_nobody_wrote_are_not_known(tmp_path):
+def test_a_step_without_inputs_has_no_values_beyond_the_edge_either(tmp_path):
+    with dry.create(tmp_path / "absent.dry") as c:
+        for name in "uv":
+            c.create_variable(name, "f8", (4,), dims=("x",), steps=True, fill_value=-7.0)
+        with c.writer(rank=0, nranks=1) as w:
+            for step in (0, 2):
+                with w.step(step):
+                    w.put("u", np.arange(4.0))
+                    if step == 2:
+                        w.put("v", np.arange(4.0))
+        shifted = c.derive("shifted", "u[x+1]", edge="fill")
+        both = c.derive("both", "shifted + v[x-1]", edge="fill")
+        assert np.array_equal(shifted[0], [1.0, 2.0, 3.0, -7.0])
+        assert np.isnan(shifted[1]).all()
+        assert np.isnan(both[0]).all()
+        assert np.isnan(both[1]).all()
+        assert both.steps == [2]
+        assert c.query("shifted > -100").count() == np.sum(shifted[...] > -100) == 8
+        assert c.query("both > -100").count() == np.sum(both[...] > -100) == 4
+
+
+def test_unwritten_cells_are_unknown(tmp_path):
     with dry.create(tmp_path / "holes.dry") as c:
         for name in "uv":
             c.create_variable(name, "f4", (8, 8), dims=("y", "x"), steps=True, fill_value=5)
@@ -204,7 +225,7 @@ def test_an_input_is_kept_by_its_id(run):
     run.create_variable("u", "f4", SHAPE, steps=True)
     assert np.array_equal(run["speed"][1], expected)
     run.delete("winds/eastward")
-    with pytest.raises(NotFoundError, match=r'"speed".*"u" was deleted'):
+    with pytest.raises(NotFoundError, match=r'"speed".*"u", was deleted'):
         run["speed"][1]
     assert run["speed"].shape == (2, *SHAPE)
     assert np.array_equal(run.at(earlier)["speed"][1], expected)
@@ -467,3 +488,92 @@ def test_a_copy_keeps_the_definition_or_the_values(tmp_path, run):
     assert part["energy"].derived is None
     assert part["twice"].derived.inputs == {"energy": "energy"}
     assert np.array_equal(part["twice"][...], run["twice"][...])
+
+
+def test_grad_div_and_curl_compose(tmp_path):
+    """`grad` gave components along (y, x), and `div` and `curl` took them along (x, y)."""
+    u, g = np.random.default_rng(0).random((8, 9)), np.gradient
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", "f8", u.shape, dims=("y", "x"))
+        c["u"][...] = u
+        c.create_variable("p", "f8", u.shape, dims=("lat", "x"))
+        c["p"][...] = u
+        along_x_first = np.stack([g(u, axis=1), g(u, axis=0)], -1)
+        assert np.allclose(c.derive("grad", "grad(u)")[...], along_x_first)
+        assert np.allclose(c.derive("mixed", "grad(p)")[...], along_x_first)
+        assert np.allclose(c.derive("named", "grad(u, y, x)")[...], np.stack(g(u), -1))
+        second = g(g(u, axis=0), axis=0) + g(g(u, axis=1), axis=1)
+        assert np.allclose(c.derive("div", "div(grad(u))")[...], second)
+        assert np.allclose(c.derive("other", "div(grad(p))")[...], second)
+        assert np.allclose(c.derive("curl", "curl(grad(u))")[...], 0, atol=1e-14)
+
+
+def test_the_edge_of_nan_is_unwritten_through_every_door(tmp_path):
+    u = np.arange(24.0).reshape(4, 6) ** 2
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", "f8", u.shape, dims=("y", "x"))
+        c["u"][...] = u
+        for kind in ("virtual", "bounds", "stored"):
+            d = c.derive(f"d{kind}", "diff(u, x)", edge="nan", kind=kind)
+            c.store_derived()
+            assert np.isnan(d[...]).sum() == 8
+            assert c.query(f"isnan(d{kind})").count() == 0
+            assert c.query(f"d{kind} > 3").count() + c.query(f"~(d{kind} > 3)").count() == 16
+            assert np.isclose(c.derive(f"m{kind}", f"mean(d{kind})")[...], np.nanmean(d[...]))
+
+
+def test_what_apply_cannot_place_is_an_error(tmp_path):
+    values = np.arange(200, dtype="f4").reshape(10, 20) + np.float32(0.5)
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", "f4", values.shape)
+        c["u"][...] = values
+        c.create_variable("larger", "f4", (10, 21))
+
+        def mixed(first, then):
+            types = iter([first])
+            return lambda tile: tile.astype(next(types, then))
+
+        fixed = np.zeros(values.shape)
+        fixed.flags.writeable = False
+        for function, options, said in (
+            (mixed("i4", "f4"), {}, "int32 is needed"),
+            (mixed("f4", "f8"), {}, "say dtype="),
+            (np.copy, {"out": np.zeros((2, *values.shape))}, "shape"),
+            (np.copy, {"out": np.zeros(values.shape, "i4")}, "int32 is needed"),
+            (lambda tile: tile * 1e6, {"out": np.zeros(values.shape, "f2")}, "does not hold"),
+            (np.copy, {"out": c["larger"]}, "shape"),
+            (np.copy, {"out": [1]}, "not list"),
+            (np.copy, {"out": fixed}, "read-only"),
+            (np.copy, {"halo": 10**9}, "wider"),
+        ):
+            with pytest.raises(dry.InvalidArgumentError, match=said):
+                c["u"].apply(function, shape=(5, 5), **options)
+        out = np.zeros(values.shape)
+        assert c["u"].apply(np.copy, shape=(5, 5), out=out) is out
+        assert np.array_equal(out, values)
+
+
+def test_regions_of_derived_variables_are_read_only(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", "f8", (4, 5), steps=True)
+        c["u"].append(np.ones((4, 5)))
+        d = c.derive("d", "u + 1")
+        with pytest.raises(dry.InvalidArgumentError, match="map its inputs"):
+            d.map(step=0, mode="rw")
+        with pytest.raises(dry.InvalidArgumentError, match="derived"):
+            c.on("d", "max")
+
+
+def test_an_error_of_a_transfer_is_raised_once_and_a_cast_keeps_values_finite(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", "f8", (4, 5), steps=True)
+        c["u"].append(np.full((4, 5), 1e300))
+        c.commit()
+        transfer = c.transfer("u", "single", "cast", dtype="f4")
+        with pytest.raises(dry.InvalidArgumentError, match="beyond float32"):
+            transfer.wait()
+        c.commit()
+        c.transfer("absent", "other")
+        with pytest.raises(dry.DrystoneError, match="absent"):
+            c.commit()
+        c.commit()

@@ -1,4 +1,5 @@
-"""What functions over tiles promise: compiled ones by address and capsule, errors that name the tile, tasks of Dask without a rechunk."""
+"""Guarantees of functions over tiles: compiled ones by address and capsule, errors with the tile, Dask tasks without
+rechunking."""
 
 import ctypes
 import subprocess
@@ -27,7 +28,7 @@ def run(tmp_path):
 
 
 def view(tile, writable=False):
-    """The elements of a tile as a program in C sees them."""
+    """The elements of a tile as a C program sees them."""
     n = tile.ndim
     shape, strides = tuple(tile.shape[:n]), tuple(tile.strides[:n])
     dtype = np.dtype(f"{chr(tile.type >> 8)}{tile.type & 255}")
@@ -37,7 +38,8 @@ def view(tile, writable=False):
 
 
 def compiled(body, **more):
-    """A function in C's convention. ctypes makes its code; its body is Python, which changes nothing for the caller."""
+    """A function in C's convention. ctypes makes its code; its body is Python, which makes no difference to the
+    caller."""
 
     @functions._CALL
     def call(given, count, made, state):
@@ -184,7 +186,8 @@ int beyond(const struct drystone_tile *in, size_t n, struct drystone_tile *out, 
 
 
 def test_guard_pages_tell_a_function_that_leaves_its_tile(tmp_path):
-    """The tile ends where a page without access begins: a function that keeps to its tile returns, one that leaves it is killed."""
+    """The tile ends at a page without access: a function that stays inside its tile returns, one that leaves it is
+    killed."""
     source, library = tmp_path / "f.c", tmp_path / "f.so"
     source.write_text(SOURCE)
     include = ROOT / "crates/capi/include"

@@ -13,7 +13,7 @@ RECORD = np.dtype([("a", "i2"), ("b", "f4", (2, 3)), ("c", [("d", "u1"), ("e", "
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Variables, each with the array it must equal."""
+    """Variables, each with the array that it must equal."""
     rng = np.random.default_rng(11)
     out = []
     with dry.create(tmp_path_factory.mktemp("indexing") / "i.dry", durability="memory") as c:
@@ -123,7 +123,7 @@ def test_scalars_are_numpy_scalars_and_an_ellipsis_keeps_the_array(container):
 
 
 @pytest.mark.parametrize("key", [1.5, "x", ("x", 0), object(), slice(1.5), slice("a", None)])
-def test_what_is_no_index_is_an_index_error(container, key):
+def test_an_invalid_index_is_an_index_error(container, key):
     V = container.create_variable("v", "f4", shape=(3, 2))
     with pytest.raises((IndexError, KeyError)) as refused:
         V[key]

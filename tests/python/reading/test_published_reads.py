@@ -1,4 +1,7 @@
-"""Reads by way of what was published: the same values, the choice shown, and verified."""
+"""Reads from the published replica: the same values, verified, and the choice is shown."""
+
+import os
+from pathlib import Path
 
 import drystone as dry
 import numpy as np
@@ -43,7 +46,7 @@ def test_explain_shows_what_each_replica_would_cost_and_reads_take_the_cheaper(c
     assert np.array_equal(container["t"][:, 5, :], truth[:, 5, :])
 
 
-@pytest.mark.filterwarnings("ignore:the published replica is damaged")  # told where a read chose it
+@pytest.mark.filterwarnings("ignore:the published replica is damaged")  # reported if a read chose it
 def test_verify_checks_every_published_chunk_and_compares_values(container, tmp_path):
     container.publish(progress=None)
     report = container.verify(values=True)
@@ -85,3 +88,26 @@ fragment column(b) { var t[j:8, i:64] = t[i, j + 8*b] }
         assert np.array_equal(row.read(step=0), values[5:7])
         assert "default: " in column.explain(0)
         assert np.array_equal(column.read(step=0), values[:, 24:32].T)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+@pytest.mark.parametrize("name", ["zarr", "zarr/t/c"])
+def test_a_replica_that_may_not_be_read_is_passed_over(container, tmp_path, name):
+    """A missing or damaged one was; this one failed the read, though the log has every value."""
+    truth = container["t"][...]
+    container.publish(progress=None)
+    for place in [*tmp_path.parents][:4]:
+        if place.owner() == "root" and place not in (Path("/"), Path("/tmp")):
+            place.chmod(0o755)
+    tmp_path.chmod(0o755)
+    (tmp_path / "run.dry" / name).chmod(0)
+    os.seteuid(65534)
+    try:
+        c = dry.open(tmp_path / "run.dry")
+        seen, query = c["t"][...], c.query("t > 20000")
+        with pytest.warns(dry.DrystoneWarning, match="replica may not be read, the log is read"):
+            count = query.count()
+    finally:
+        os.seteuid(0)
+    assert np.array_equal(seen, truth)
+    assert count == (truth > 20000).sum()

@@ -1,4 +1,4 @@
-"""The statistics beside published shards tell what the shards hold, follow them, and are believed beside them alone."""
+"""Statistics beside published shards describe the shards, follow them, and are trusted only beside them."""
 
 import drystone as dry
 import numpy as np
@@ -13,7 +13,7 @@ def files(path, name):
 
 
 def ends(values):
-    """Least and greatest value that is not NaN, as drystone gives them."""
+    """Smallest and largest value that is not NaN, as drystone returns them."""
     if values.dtype.kind not in "biuf":
         return None, None
     there = values[~np.isnan(values)] if values.dtype.kind == "f" else values
@@ -63,18 +63,18 @@ def test_they_follow_their_shards_and_only_those_that_changed_are_written(tmp_pa
         before = {p.name: (p.stat().st_ino, p.read_bytes()) for p in files(path, "t")}
         assert c["t"].published_statistics(1).max == 2
         old = c.snapshot
-        # A value of a later commit does not count until it is published.
+        # A value of a later commit counts only after it is published.
         with w.step(1):
             w.put("t", np.full((1, 1), 9, "f4"), offset=(2, 2))
         assert c["t"].published_statistics(1).max == 2
         c.publish(progress=None)
         found = c["t"].published_statistics(1)
         assert (found.max, found.min, found.fills) == (9, 2, 0)
-        # The older snapshot's shard is gone, and so is what was told of it.
+        # The older snapshot's shard is gone, and so are its statistics.
         assert c.at(old)["t"].published_statistics(1) is None
         after = {p.name: (p.stat().st_ino, p.read_bytes()) for p in files(path, "t")}
         assert after.keys() == before.keys()
-        # Lost or damaged ones are made again; the shards stay as they are.
+        # Lost or damaged statistics are made again; the shards stay unchanged.
         shards = {p: p.stat().st_ino for p in (path / "zarr/t/c").rglob("*") if p.is_file()}
         for number, one in enumerate(files(path, "t")):
             if number % 2:
@@ -88,7 +88,7 @@ def test_they_follow_their_shards_and_only_those_that_changed_are_written(tmp_pa
             n: data for n, (_, data) in after.items()
         }
         assert {p: p.stat().st_ino for p in (path / "zarr/t/c").rglob("*") if p.is_file()} == shards
-        # Of deleted variables nothing stays.
+        # Nothing of deleted variables stays.
         w.close()
         c.delete("t")
         c.publish(progress=None)
@@ -137,7 +137,7 @@ def test_a_search_reads_only_chunks_that_can_hold_such_values(tmp_path):
         for found in (before, after):
             assert np.array_equal(found.coords, wanted)
         assert after.read_bytes < before.read_bytes / 4
-        # Later blocks are searched themselves.
+        # Later blocks are searched directly.
         with c.writer(rank=0, nranks=1) as w, w.step(0):
             w.put("t", np.full((1, 2, 2), 5001, "f4"), offset=(3, 60, 60))
         values[3, 60:62, 60:62] = 5001

@@ -1,4 +1,5 @@
-"""Lists, arrays, masks and points select what NumPy selects, in one plan; pieces and views give the same cells."""
+"""Lists, arrays, masks and points select the same cells as in NumPy, in one plan; pieces and views return the same
+cells."""
 
 import gc
 import os
@@ -20,7 +21,7 @@ CASES = 20 if os.environ.get("DRYSTONE_LONG") else 1
 
 
 class Pairs(list):
-    """Variables with their arrays; not printed with every failure."""
+    """Variables with their arrays; not printed with failures."""
 
     def __repr__(self):
         return f"<{len(self)} variables>"
@@ -28,7 +29,8 @@ class Pairs(list):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Variables, each with the array it must equal: missing steps, fill, records, strings, no dimensions, several commits."""
+    """Variables, each with the array that it must equal: missing steps, fill, records, strings, no dimensions, several
+    commits."""
     rng = np.random.default_rng(17)
     out = Pairs()
     with dry.create(tmp_path_factory.mktemp("selections") / "s.dry", durability="memory") as c:
@@ -50,7 +52,7 @@ def pairs(tmp_path_factory):
         add("u2", (6, 7, 8), [[((0, 0, 0), (6, 7, 8))], [((1, 0, 2), (2, 4, 6))]], transform="zstd:1")
         add("u1", (6, 7, 8), [[((0, 0, 0), (3, 7, 8)), ((3, 2, 1), (3, 4, 5))]], fill=9, chunks=(2, 3, 8))
         add("f4", (0, 3), [])
-        # Raw subchunks of several check units, of which parts are read.
+        # Raw subchunks of several check units, which are read in part.
         add("f8", (90, 700), [[((0, 0), (60, 700))], [((40, 300), (50, 400))]], fill=1.5)
         add("i4", (9, 64, 64), [[((0, 0, 0), (9, 64, 64))]], chunks=(3, 64, 64))
         add(RECORD, (4, 5), [[((0, 0), (4, 3))], [((1, 2), (2, 3))]])
@@ -79,7 +81,7 @@ def pairs(tmp_path_factory):
 
 
 def list_of(rng, length, dims=1):
-    """An index list along an axis, negative numbers and repeated ones among them."""
+    """An index list along an axis, with negative and repeated numbers."""
     shape = tuple(rng.integers(1, 4, rng.integers(1, dims + 1)))
     if len(shape) == 1:
         shape = (rng.integers(0, 6),)
@@ -101,7 +103,8 @@ def mask_of(rng, shape):
 
 
 def any_key(rng, shape, arrays):
-    """An expression for an array of this shape. `arrays(rng, lengths)` gives an item and how many axes it takes."""
+    """An expression for an array of this shape. `arrays(rng, lengths)` returns an item and the number of axes it
+    selects from."""
     items, axis, ellipsis = [], 0, False
     while axis < len(shape) and len(items) < 7:
         kind = rng.integers(6)
@@ -121,7 +124,7 @@ def any_key(rng, shape, arrays):
             item, taken = arrays(rng, shape[axis:])
             items.append(item)
             axis += taken
-    if ellipsis:  # what follows it counts from the last axis
+    if ellipsis:  # items after it count from the last axis
         items += [slice(None)] * (len(shape) - axis)
     return tuple(items)
 
@@ -138,7 +141,7 @@ def outer_item(rng, lengths):
 
 
 def expected_outer(array, key):
-    """Each list along its own axis, one after the other."""
+    """Select with each list along its own axis, one after another."""
     key = list(key)
     if not any(item is Ellipsis for item in key):
         key.append(...)
@@ -160,7 +163,7 @@ def expected_outer(array, key):
 
 
 def reads_into_out(read, expected):
-    """Into an array of any memory layout."""
+    """Read into an array with any memory layout."""
     backing = np.empty(tuple(2 * n + 1 for n in expected.shape), expected.dtype)
     out = backing[(*(slice(2 * n - 1, None, -2) if n else slice(0, 0) for n in expected.shape), ...)]
     assert read(out) is out
@@ -249,7 +252,7 @@ def test_points_are_single_cells(pairs, seed):
 
 
 def pieces_make_the_selection(pairs, seed, item, pieces):
-    """What `pieces(variable, key, most bytes, write)` writes, each to its place, is the selection, and no cell comes twice."""
+    """The pieces written by `pieces(variable, key, most bytes, write)` are the selection, and no cell comes twice."""
     rng = np.random.default_rng(seed)
     variable, array = any_pair(rng, pairs)
     key = any_key(rng, array.shape, item)
@@ -316,7 +319,7 @@ def test_parts_are_as_small_as_asked_for():
 
 
 def test_pieces_of_raw_blocks_for_a_file_each_lie_in_one_place(container):
-    """Runs of some 50 KiB, as the blocks are cut, took twice as long to write as the same bytes in one place."""
+    """Symptom: runs of some 50 KiB, as blocks are cut, took twice as long to write as the same contiguous bytes."""
     whole = cells("f4", (64, 96, 128))
     V = container.create_variable("v", "f4", shape=whole.shape, chunks=(64, 16, 32))
     with container.writer() as w:
@@ -334,7 +337,7 @@ def test_pieces_of_raw_blocks_for_a_file_each_lie_in_one_place(container):
     assert sorted((p.start, p.stop) for p in places) == [(n, min(n + 10, 64)) for n in range(0, 64, 10)]
     places.clear()
     views.in_rows(V._reading(), ..., 10 * whole[0].nbytes, write, least=3 * whole[0].nbytes, at_once=True)
-    # 16 planes of a chunk are the 32 KiB below which a run is read no faster, so the most that is asked for stands
+    # 16 planes of a chunk are the 32 KiB below which a run is read no faster, so the requested limit applies
     assert len(places) == 7
     places.clear()
     views.in_rows(
@@ -570,7 +573,7 @@ def test_follow_gives_each_step_once_as_it_is_committed(path):
 
 
 class Tensor:
-    """An array of another library: NumPy sees its memory by DLPack alone."""
+    """An array of another library: NumPy accesses its memory only through DLPack."""
 
     def __init__(self, array):
         self._array = array
@@ -600,7 +603,7 @@ def test_arrays_of_other_libraries_are_filled_by_dlpack(container):
 
 
 def test_arrays_of_other_libraries_are_written_by_dlpack(container):
-    """They were refused, as what is no array, where they have nothing but DLPack."""
+    """Symptom: objects with nothing but DLPack were refused as not an array."""
     V = container.create_variable("v", "f4", shape=(4, 5))
     values = cells("f4", (4, 5))
     with container.writer() as w:
@@ -615,7 +618,7 @@ def test_arrays_of_other_libraries_are_written_by_dlpack(container):
 
     class Elsewhere(Tensor):
         def __dlpack_device__(self):
-            return (2, 0)  # a graphics processor
+            return (2, 0)  # a GPU
 
         def __dlpack__(self, **options):
             raise BufferError("no copy to there")

@@ -1,4 +1,4 @@
-"""What stored values and statistics of derived variables promise: read as computed ones, never older than the inputs, worth it in queries."""
+"""Stored values and statistics of derived variables: equal to computed ones, never outdated, and useful in queries."""
 
 import os
 from pathlib import Path
@@ -46,7 +46,7 @@ def same(c, steps):
 
 
 def inputs_read(c, name, step):
-    """Bytes of values that a read takes of the log, by its plan; tables of subchunks take less than 1 KiB more."""
+    """Bytes of values in a read's plan; tables of subchunks add less than 1 KiB."""
     plan, wanted = c[name].explain[step], c[name][step].nbytes
     return plan.read_bytes // wanted * wanted if plan.read_bytes % wanted < 1 << 10 else plan.read_bytes
 
@@ -84,7 +84,7 @@ def test_a_newer_input_hides_what_was_stored_until_it_is_computed_again(run):
 
 
 def test_what_is_older_than_its_inputs_is_never_shown(run):
-    """A change of an input whose commit computes nothing, as an older program would make it: the stored values are hidden."""
+    """Change an input with a commit that computes nothing, as an older program would: the stored values are hidden."""
     define(run, "stored")
     with run.writer(rank=0, nranks=1) as w:
         put_step(w, 0)
@@ -132,7 +132,7 @@ def test_steps_that_are_replaced_and_shapes_that_change_hide_it_too(run):
 
 
 def pair(c, name, text, **options):
-    """The same definition stored and computed."""
+    """The same definition, stored and computed."""
     for kind in ("stored", "virtual"):
         c.derive(f"{name}_{kind}", text, kind=kind, **options)
 
@@ -145,8 +145,8 @@ def as_computed(c, *names):
 
 
 @pytest.mark.parametrize("edge", ["one_sided", "fill", "periodic", "nan"])
-def test_neighbours_that_are_overwritten_hide_what_needs_them(run, edge):
-    """Cells at the edges of blocks, at the ends of the domain, and one by one: each changes values elsewhere."""
+def test_overwritten_neighbours_hide_dependent_values(run, edge):
+    """Cells at block edges, at the ends of the domain, and single cells: each changes values elsewhere."""
     pair(run, "d", "diff(u, z, 1) + u[y+3]", edge=edge)
     pair(run, "m", "u - mean(u, z)")
     with run.writer(rank=0, nranks=1) as w:
@@ -167,8 +167,8 @@ def test_neighbours_that_are_overwritten_hide_what_needs_them(run, edge):
     as_computed(run, "d", "m")
 
 
-def test_what_lies_between_moves_what_is_stored(run):
-    """A shape changes what a virtual variable is, and only a later commit makes the stored one, which needs it, fit again."""
+def test_a_new_shape_of_an_input_hides_stored_values(run):
+    """A new shape changes a virtual variable at once; the stored one follows only with a later commit."""
     c = run
     for name in ("g", "h"):
         c.create_variable(name, data=np.random.default_rng(3).random((20, 6)), dims=("y", "x"))
@@ -191,7 +191,7 @@ def test_what_lies_between_moves_what_is_stored(run):
         as_computed(c, "sum")
 
 
-def test_a_coordinate_that_is_overwritten_hides_what_it_measures(run):
+def test_an_overwritten_coordinate_hides_dependent_values(run):
     run.create_variable("x", data=np.arange(40.0), dims=("x",))
     pair(run, "slope", "diff(u, x)")
     with run.writer(rank=0, nranks=1) as w:
@@ -226,8 +226,9 @@ RANDOM = {
 
 
 @pytest.mark.parametrize("seed", range(40 if os.environ.get("DRYSTONE_LONG") else 2))
-def test_whatever_is_done_what_is_stored_reads_as_computed(tmp_path, seed):
-    """Random puts, replaced steps, shapes, commits of two handles and stores: after each, all that is stored is what is computed."""
+def test_stored_values_always_read_as_computed(tmp_path, seed):
+    """Random puts, replaced steps, shapes, commits of two handles and stores: after each, all stored values equal
+    computed ones."""
     rng = np.random.default_rng(seed)
     with dry.create(tmp_path / "run.dry") as c, dry.open(tmp_path / "run.dry", "r+") as other:
         for name in "uv":
@@ -288,7 +289,7 @@ def test_whatever_is_done_what_is_stored_reads_as_computed(tmp_path, seed):
 
 
 def test_a_configuration_does_not_round_what_is_stored(tmp_path):
-    """A lossy transform for all variables rounds the inputs once; values that are computed of them have their own bits."""
+    """A lossy transform for all variables rounds the inputs once; values computed from them keep their own bits."""
     Path(tmp_path, "drystone.toml").write_text('[variables]\n"**" = { transform = "bitround:3,zstd:1" }\n')
     with dry.create(tmp_path / "run.dry") as c:
         for name in "uv":
@@ -339,7 +340,7 @@ def test_copies_publications_and_checks_take_it_along(run, tmp_path):
         assert not copy.verify().damage
 
 
-def test_cells_that_nobody_wrote_stay_unknown(run):
+def test_unwritten_cells_stay_unknown(run):
     define(run, "stored")
     with run.writer(rank=0, nranks=1) as w, w.step():
         for name, values in zip("uv", flow(3), strict=True):

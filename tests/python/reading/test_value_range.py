@@ -1,4 +1,4 @@
-"""Searches for values between two values find what NumPy finds, by index or by scan."""
+"""Range searches find the same cells as NumPy, by index or by scan."""
 
 import drystone as dry
 import numpy as np

@@ -1,4 +1,4 @@
-"""A cache folder in front of a far home: shared by processes, verified, harmless; warm, pin, unpin."""
+"""A cache folder for a far home: shared by processes, verified, never harmful; warm, pin, unpin."""
 
 from __future__ import annotations
 
@@ -175,3 +175,73 @@ def test_pieces_are_fetched_ahead(rig: Rig, tmp_path: Path) -> None:
         counts = c.metrics()
     assert counts["prefetch_used_bytes"] >= 0.95 * counts["prefetched_bytes"] > 0
     assert counts["home_bytes"] + counts["prefetched_bytes"] <= DATA.nbytes * 1.1
+
+
+PUBLISHED = 2**32 - 1
+
+
+def test_published_shards_are_cached_by_generation(rig: Rig, tmp_path: Path) -> None:
+    url, cache = "s3://bucket/published.dry", tmp_path / "cache"
+
+    def publish(c: dry.Container, data: np.ndarray) -> None:
+        with c.writer(rank=0, nranks=1) as w:
+            for t in range(2):
+                with w.step(t, replace=True):
+                    w.put("T", data[t])
+        c.publish()
+
+    def read() -> tuple[np.ndarray, dict[str, Any]]:
+        with dry.open(url, storage_options=rig.options, cache=cache) as c:
+            reading = c._handle.reading("T", None).by_way_of(PUBLISHED)
+            found = [reading.read_box(t, (40, 30), (80, 14), None)[0].reshape(80, 14) for t in range(2)]
+            return np.stack(found), c.metrics()
+
+    box = np.s_[:2, 40:120, 30:44]
+    with dry.create(url, storage_options=rig.options) as c:
+        c.create_variable("T", dtype="f4", shape=(256, 256), steps=True, chunks=(64, 64))
+        publish(c, DATA)
+    found, first = read()
+    assert np.array_equal(found, DATA[box])
+    assert first["home_bytes"] > 0
+    assert any(path.parent.name.startswith("zarr") for path in files(cache)), "units of shards"
+    found, again = read()
+    assert np.array_equal(found, DATA[box])
+    assert again["home_bytes"] == 0
+    with dry.open(url, "r+", storage_options=rig.options) as c:
+        publish(c, -DATA)
+    for _ in range(2):
+        assert np.array_equal(read()[0], -DATA[box]), "the shards were replaced"
+    for path in files(cache):
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 16
+        path.write_bytes(content)
+    found, repaired = read()
+    assert np.array_equal(found, -DATA[box])
+    assert repaired["folder_repairs"] > 0
+
+
+READS = """
+import sys, threading, os
+import drystone as dry
+url, cache, endpoint, after = sys.argv[1:5]
+threading.Timer(float(after), lambda: os._exit(9)).start()
+options = dict(zip(sys.argv[5::2], sys.argv[6::2]))
+while True:
+    with dry.open(url, storage_options=options, cache=(cache, 700_000)) as c:
+        for t in (0, 3, 1, 2):
+            c["T"][t], c["P"][t]
+"""
+
+
+def test_killed_processes_leave_a_folder_that_others_use(rig: Rig, tmp_path: Path) -> None:
+    options = [word for pair in rig.options.items() for word in pair]
+    for after in (0.05, 0.2):
+        words = [URL, str(tmp_path / "cache"), "", str(after), *options]
+        running = [subprocess.Popen([sys.executable, "-c", READS, *words]) for _ in range(2)]
+        assert [process.wait(timeout=60) for process in running] == [9, 9]
+    with opened(rig, (tmp_path / "cache", 700_000)) as c:
+        for t in range(4):
+            assert np.array_equal(c["T"][t], DATA[t])
+    sizes = [path.stat().st_size for path in files(tmp_path / "cache")]
+    # Each process adds a sixteenth before it looks at what others added.
+    assert sum(sizes) <= 700_000 * 5 // 4

@@ -1,7 +1,8 @@
-"""Containers in a real Ceph cluster, with and without the object class: values are those of a directory, whatever fails.
+"""Containers in a real Ceph cluster, with and without the object class: values equal those of a directory, whatever
+fails.
 
-The tests start clusters of their own (`tests/servers/ceph.py`), and are skipped where Ceph's daemons are not installed. Those with the object
-class need it built: `make rados-class`, or a folder that `DRYSTONE_RADOS_CLASS` names.
+The tests start their own clusters (`tests/servers/ceph.py`), and are skipped if Ceph's daemons are not installed.
+Those with the object class need it built: `make rados-class`, or a folder that `DRYSTONE_RADOS_CLASS` names.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def write(where: str | Path, data: np.ndarray, transform: str | None = None, **m
         c.commit()
 
 
-@pytest.mark.filterwarnings("ignore:read programs are not run")  # where the class is not built
+@pytest.mark.filterwarnings("ignore:read programs are not run")  # if the class is not built
 @pytest.mark.parametrize("append", ["false", "true"])
 def test_what_is_written_is_read_by_other_handles(options: dict[str, str], append: str) -> None:
     data, where = values(), url(f"plain-{append}")
@@ -180,7 +181,7 @@ def test_secrets_are_not_pickled(options: dict[str, str]) -> None:
 
 
 def primaries(cluster: ceph.Cluster, namespace: str, keys: Iterable[str]) -> list[int]:
-    """The daemon that serves each file of a container, as the monitor says."""
+    """The daemon that serves each file of a container, according to the monitor."""
     asked = {"prefix": "osd map", "pool": "test", "nspace": namespace, "format": "json"}
     answers = cluster.commands(*({**asked, "object": f"run.dry/{key}"} for key in keys))
     return [json.loads(out)["acting_primary"] for out in answers]
@@ -256,7 +257,7 @@ with dry.open(sys.argv[1], storage_options={"conf": sys.argv[2]}) as c:
 
 
 class Reader:
-    """A process that has a container open and evaluates expressions, so that daemons count what each of them moves."""
+    """A process with an open container that evaluates expressions; the daemons count the bytes of each."""
 
     def __init__(self, cluster: ceph.Cluster, where: str, programs: str = "always") -> None:
         self.cluster = cluster
@@ -284,7 +285,7 @@ class Reader:
         return json.loads(self._process.stdout.readline())
 
     def sent(self, expression: str) -> tuple[Any, dict[int, int]]:
-        """The value, and the bytes that each daemon sent for it."""
+        """The value, and the bytes that each daemon sent."""
         before = self.cluster.counters_of_each()
         value = self.ask(expression)
         after = self.cluster.counters_of_each()
@@ -315,7 +316,7 @@ def test_a_field_of_three_moves_its_bytes_and_little_more(
 def test_conditions_are_tried_by_daemons_and_hits_come_back(
     cluster: ceph.Cluster, options: dict[str, str], transform: str | None
 ) -> None:
-    """A number for a count; places, or places and values, for hits; and never the cells that are none."""
+    """A count is one number, hits are positions or positions with values; other cells are never sent."""
     data = np.random.default_rng(8).random(200_000)
     where = url(f"conditions-{transform or 'raw'}".translate({ord(c): "-" for c in ",:"}))
     with dry.create(where, storage_options=options) as c:
@@ -341,7 +342,7 @@ def test_conditions_are_tried_by_daemons_and_hits_come_back(
 def test_one_fragment_is_read_from_all_daemons_and_the_picture_shows_which(
     cluster: ceph.Cluster, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """Each daemon sends about the share of the fragment that it holds; the picture's daemons are those that the monitor names."""
+    """Each daemon sends about its share of the fragment; the picture's daemons are those that the monitor names."""
     pytest.importorskip("matplotlib")
     where, edge, rows = url("fragment"), 1024, 32
     text = f"""dataset {{ var u[{edge}, {edge}] float64 }}
@@ -380,7 +381,7 @@ def test_without_the_class_ranges_are_read_with_one_warning(
         check_without_class(cluster, url("run", "erasure"), options, tmp_path)
         return
     (tmp_path / "none").mkdir()
-    # A class that is there and not listed is refused in another way than one that is not there.
+    # A class that exists but is not listed fails in another way than a missing one.
     classes = CLASS if how == "unlisted" and (CLASS / "libcls_dry.so").exists() else tmp_path / "none"
     with ceph.Cluster(tmp_path / "cluster", osds=1, classes=classes, listed=how == "missing") as other:
         check_without_class(other, url("run"), {"conf": str(other.conf)}, tmp_path)
@@ -428,7 +429,7 @@ def test_a_daemon_that_dies_costs_time_and_nothing_else(tmp_path: Path) -> None:
 
 @needs_class
 def test_no_daemon_ends_or_answers_otherwise_after_hostile_programs() -> None:
-    """`bench/ceph/hostile.py` sends 10^6; it starts a cluster of its own."""
+    """`bench/ceph/hostile.py` sends 10^6; it starts its own cluster."""
     command = [ROOT / "bench" / "ceph" / "hostile.py", "--programs", "2000", "--class", CLASS]
     done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

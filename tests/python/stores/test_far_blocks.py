@@ -1,4 +1,4 @@
-"""Large blocks on their way to an object store: in pieces, whole or not at all, and without a second copy in memory."""
+"""Uploads of large blocks to an object store: in pieces, whole or not at all, and without a second copy in memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_piece_that_cannot_be_sent_leaves_nothing(rig: Rig) -> None:
 
 
 def test_a_process_holds_32_mib_beside_its_array(rig: Rig) -> None:
-    """Peak memory of a process that writes 384 MiB from one array, over that of one which only has the array."""
+    """Peak memory of a process that writes 384 MiB from one array, compared with one that only has the array."""
     program = """
         import sys
         import drystone as dry, numpy as np
@@ -91,12 +91,13 @@ def test_a_process_holds_32_mib_beside_its_array(rig: Rig) -> None:
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         peaks.append(int(done.stdout))
-    # 32 MiB of buffers; threads, connections and what the allocator keeps come on top of them.
+    # 32 MiB of buffers, plus threads, connections and the allocator's overhead.
     assert peaks[1] - peaks[0] <= 40, peaks
 
 
 def test_a_checkpoint_asks_for_little_besides_its_data(rig: Rig) -> None:
-    """Beside the data: when the writer is opened 1 HEAD and 1 LIST, for the step 1 GET (is it the same container?) and 2 PUT."""
+    """Besides the data: 1 HEAD and 1 LIST to open the writer; 1 GET (is it the same container?) and 2 PUT for the
+    step."""
     with dry.create(URL, storage_options=rig.options) as c:
         for name in "TS":
             c.create_variable(name, "f8", shape=SHAPE, steps=True)

@@ -1,4 +1,4 @@
-"""Who asks: credentials from the environment, a profile, a function of the program; or nobody in particular."""
+"""Sources of credentials: the environment, a profile, a function of the program; or anonymous access."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nobody(rig: Rig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
 
 
 class Source:
-    """A function that gives the right keys and counts how often it was asked."""
+    """A function that returns the right keys and counts its calls."""
 
     def __init__(self, life: float | None = None, **more: Any) -> None:
         self.life, self.more = life, more
@@ -84,7 +84,7 @@ def test_a_function_is_asked_again_when_what_it_gave_expires(rig: Rig) -> None:
         time.sleep(0.7)
         assert c["T"][0, 1, 1] == 31
         assert source.calls > asked
-        # What has expired already is asked for each time, and still works where the server takes it.
+        # Expired credentials are requested each time, and still work if the server accepts them.
         source.life = -1
         time.sleep(0.7)
         assert c["T"][0, 2, 2] == 62
@@ -156,7 +156,7 @@ def test_a_function_is_in_no_pickle_and_spawned_processes_read_the_environment(r
         assert b"hunter2" not in pickled
         assert b"Source" not in pickled
         assert KEYS["aws_access_key_id"].encode() not in pickled
-        # This process knows the function.
+        # This process has the function.
         assert pickle.loads(pickled)[0, 1, 1] == 31
     code = "import sys, pickle; print(float(pickle.loads(bytes.fromhex(sys.argv[1]))[0, 2, 2]))"
     spawned = [sys.executable, "-c", code, pickled.hex()]
@@ -195,7 +195,7 @@ def test_a_function_works_in_children_after_a_fork(rig: Rig) -> None:
 
 
 def test_anonymous_readers_sign_nothing_and_payers_say_so(rig: Rig) -> None:
-    """The rig lets in one key only; a server of a few lines shows what is sent."""
+    """The rig accepts one key only; a minimal server shows what is sent."""
     import socket
 
     heard = b""

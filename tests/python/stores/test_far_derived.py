@@ -1,4 +1,5 @@
-"""What a derived variable of a far store costs beside its inputs: bytes and rounds of requests, which the server counts."""
+"""The cost of a derived variable on a far store besides its inputs: bytes and rounds of requests, counted by the
+server."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def rig(fields: dict[str, np.ndarray]) -> Iterator[Rig]:
 def test_inputs_come_in_few_large_tiles(
     rig: Rig, fields: dict[str, np.ndarray], name: str, bytes_of_inputs: float, rounds: int
 ) -> None:
-    """Symptom: a curl read 12 times the bytes of its inputs, and 400 rounds. Cause: tiles as small as fit the processor's caches."""
+    """Symptom: a curl read 12 times the bytes of its inputs, in 400 rounds. Cause: tiles were as small as the CPU
+    caches."""
     u, v, w = (values.astype("f8") for values in fields.values())
     with dry.open(URL, storage_options=rig.options) as c:
         rig.order(reset=True)

@@ -1,4 +1,4 @@
-"""`drystone doctor` and `calibrate` of a store: what it keeps and what it costs, and nothing is left there."""
+"""`drystone doctor` and `calibrate` of a store: its guarantees and costs; nothing is left in it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_folder_is_tried_alike_and_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_promise_that_is_broken_is_named_with_what_to_do(rig: Rig) -> None:
-    # Objects that are absent look forbidden, as S3 has it for callers who may not list the bucket.
+    # Missing objects give "forbidden", as in S3 for callers that may not list the bucket.
     rules = [{"do": "refuse", "status": 403, "code": "AccessDenied", "kind": "HEAD", "key": "/absent"}]
     rig.order(rules=rules)
     try:

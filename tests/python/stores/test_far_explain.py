@@ -1,4 +1,4 @@
-"""What `explain` says of a read from a far store, beside what the server counts: the same requests, rounds and bytes, and the time."""
+"""`explain` of a read from a far store predicts the time, and the requests, rounds and bytes that the server counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rig() -> Iterator[Rig]:
 @pytest.mark.parametrize("variable", ["plain", "coded"])
 @pytest.mark.parametrize("which", KEYS)
 def test_requests_and_bytes_are_those_that_explain_says(rig: Rig, variable: str, which: str) -> None:
-    """A handle that has read nothing; whose connections know no replies yet, so that few requests are sent twice for being late."""
+    """A handle that has read nothing, on new connections: so few requests are sent twice for being late."""
     number = 2 * list(KEYS).index(which) + (variable == "coded")
     options: dict[str, Any] = {**rig.options, "max_requests": str(100 + number)}
     with dry.open(URL, storage_options=options) as c:
@@ -49,7 +49,7 @@ def test_requests_and_bytes_are_those_that_explain_says(rig: Rig, variable: str,
         c[variable][KEYS[which]]
         counts = rig.order()
     assert set(counts["requests"]) <= {"GET"}, counts
-    # At most one in thirteen is asked for twice.
+    # At most one in thirteen is sent twice.
     copies = counts["total"] - plan.requests
     assert 0 <= copies <= (plan.requests + 5) // 13, (plan, counts)
     assert copies or counts["bytes_out"] == plan.read_bytes, (plan, counts)
@@ -67,8 +67,9 @@ def test_rounds_are_predicted(rig: Rig) -> None:
     assert counts["rounds"] == plan.rounds, (str(plan), counts)
 
 
-def test_the_predicted_time_follows_the_latency_that_replies_show(rig: Rig) -> None:
-    """The time of 80 ms is the server's; a busy machine adds to it, hence the wide bound above. The prediction itself has none."""
+def test_the_predicted_time_follows_the_measured_latency(rig: Rig) -> None:
+    """The server delays by 80 ms; a busy machine adds to it, hence the wide bound above. The prediction itself is
+    exact."""
     rig.order(rtt_ms=80)
     try:
         with dry.open(URL, storage_options={**rig.options, "max_requests": "98"}) as c:

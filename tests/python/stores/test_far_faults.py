@@ -1,6 +1,6 @@
-"""What goes wrong between a container and its store: one error that says who refused what, in time, and no secret in it.
+"""Faults between a container and its store: one timely error that tells who refused what, without secrets.
 
-The server is the scripted one of crates/s3-rig; where it cannot be wrong in the way that is wanted, a few lines of sockets are the server.
+The server is the scripted one of crates/s3-rig; faults that it cannot produce come from minimal socket servers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def told(caught: pytest.ExceptionInfo[BaseException], *parts: str) -> str:
     return message
 
 
-# What the server says, and what the person is told to do.
+# The server's answer, and the advice to the user.
 REFUSED = [
     (403, "AccessDenied", None, dry.PermissionError, "may not be listed"),
     (403, "InvalidAccessKeyId", None, dry.PermissionError, "check the access key"),
@@ -148,7 +148,7 @@ def test_rights_that_are_missing_are_the_built_in_permission_error_and_an_exit_c
 
 @contextlib.contextmanager
 def somebody_else() -> Iterator[None]:
-    """Not root, who may do everything."""
+    """As a user other than root, who may do everything."""
     if os.getuid() != 0:
         yield
         return
@@ -160,12 +160,12 @@ def somebody_else() -> Iterator[None]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the rights of files differ elsewhere")
-def test_rights_that_are_missing_of_files_are_told_alike(tmp_path: Path) -> None:
+def test_missing_rights_on_files_give_the_same_error(tmp_path: Path) -> None:
     path = tmp_path / "run.dry"
     with dry.create(path) as c:
         c.create_variable("x", "i4", shape=(3,))
     for folder in (tmp_path, *tmp_path.parents):
-        # pytest's own folders are for their owner only.
+        # Only their owner may read pytest's folders.
         if (
             folder.stat().st_uid == os.getuid()
             and folder != folder.parent
@@ -209,7 +209,7 @@ def test_a_server_that_never_gets_better_is_a_deadline_error_in_time(rig: Rig, s
 
 
 def test_a_reply_that_trickles_ends_at_the_deadline_and_fills_nothing(rig: Rig) -> None:
-    """Symptom elsewhere: a byte per second keeps every timeout for silence from running out, and a program hangs for days."""
+    """Symptom elsewhere: one byte per second keeps every idle timeout from expiring, and a program hangs for days."""
     fill(rig.options)
     options = {**rig.options, "timeout": "2s"}
     with dry.open(URL, storage_options=options) as c:
@@ -244,7 +244,7 @@ def test_a_slow_server_is_slow_and_right(rig: Rig) -> None:
 
 @contextlib.contextmanager
 def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port behind which each connection gets what `answer` does to it."""
+    """A port at which `answer` handles each connection."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -297,7 +297,7 @@ def test_a_server_that_speaks_something_else_is_an_error_in_time(what: str) -> N
 
 
 def test_a_redirection_elsewhere_takes_no_credentials_along() -> None:
-    """A server that sends clients to another host must not make them hand over what they signed with."""
+    """A server that redirects clients to another host must not get their signatures."""
     heard: list[bytes] = []
 
     def thief(connection: socket.socket) -> None:
@@ -377,7 +377,7 @@ def test_a_certificate_that_is_not_trusted_is_said_at_once(tmp_path: Path, name:
             dry.open(URL, storage_options=options)
         assert time.monotonic() - begun < 5, "another attempt does not help"
         told(caught, "certificate", "bucket", "1 attempt", "SSL_CERT_FILE")
-        # The same server, where the system trusts its certificate and it bears the right name.
+        # The same server, if the system trusts its certificate and it has the right name.
         code = "import sys, drystone as dry; dry.open(sys.argv[1])"
         said = subprocess.run(
             [sys.executable, "-c", code, URL],

@@ -1,5 +1,7 @@
-"""Containers on servers of others, each started by a script in tests/servers: moto, versitygw, Ceph's radosgw, Azurite, fake-gcs-server; and
-what reads a published replica there."""
+"""Containers on other servers: moto, versitygw, Ceph's radosgw, Azurite, fake-gcs-server; and readers of a replica
+there.
+
+A script in tests/servers starts each of them."""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ MISSING = 3
 
 
 def served(script: str) -> Iterator[str]:
-    """The address of the server that a script starts; the test is skipped where its program is not there."""
+    """The address of the server that a script starts; skips the test if its program is missing."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -62,7 +64,7 @@ def moto() -> Iterator[dict[str, str]]:
 
 
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""That of every emulator: no secret."""
+"""The public key of every Azurite emulator, not a secret."""
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +128,7 @@ def test_moto_keeps_a_container(moto: dict[str, str]) -> None:
 
 
 def promises(url: str, options: dict[str, str]) -> dict[str, bool]:
-    """What `drystone doctor` says of a store."""
+    """The output of `drystone doctor` for a store."""
     given = [text for name, value in options.items() for text in ("-o", f"{name}={value}")]
     command = [sys.executable, "-m", "drystone", "doctor", url, "--json", *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -139,7 +141,7 @@ def keeps_a_container(url: str, options: dict[str, str], *, large: bool) -> None
     with dry.open(url, "r+", storage_options=options) as c:
         np.testing.assert_array_equal(c["T"][:, 3:9, ::2], values[:, 3:9, ::2])
         if large:
-            block = np.arange(3 << 20, dtype="f8")  # 24 MiB, which go up in pieces
+            block = np.arange(3 << 20, dtype="f8")  # 24 MiB, uploaded in pieces
             c.create_variable("B", "f8", shape=block.shape)
             with c.writer() as w:
                 w.put("B", block)
@@ -149,7 +151,7 @@ def keeps_a_container(url: str, options: dict[str, str], *, large: bool) -> None
 
 
 def test_azurite_keeps_a_container_and_every_promise(azurite: dict[str, str]) -> None:
-    """Blocks that go up in pieces failed: pieces were begun with metadata, which Azure takes only at their end."""
+    """Symptom: uploads in pieces failed: they were started with metadata, which Azure accepts only at their end."""
     url = "az://bucket/runs/run42.dry"
     keeps_a_container(url, azurite, large=True)
     with pytest.raises(dry.ConflictError):
@@ -165,14 +167,16 @@ def test_azurite_keeps_a_container_and_every_promise(azurite: dict[str, str]) ->
 
 
 def test_versitygw_keeps_a_container(versity: dict[str, str]) -> None:
-    """It checks signatures. It looks for an object before it puts one, so that a race of creators may have two winners: that is not asked."""
+    """It checks signatures. It looks for an object before it puts one, so a race of creators may have two winners: not
+    tested."""
     kept = keeps_what_a_server_of_s3_keeps(versity)
     del kept["create if absent"]
     assert all(kept.values()), kept
 
 
 def keeps_what_a_server_of_s3_keeps(options: dict[str, str]) -> dict[str, bool]:
-    """A container with large blocks and the errors of a server that checks signatures; then what `drystone doctor` says."""
+    """A container with large blocks, and the errors of a server that checks signatures; then the output of `drystone
+    doctor`."""
     url = "s3://bucket/runs/run42.dry"
     keeps_a_container(url, options, large=True)
     with pytest.raises(dry.ConflictError):
@@ -186,14 +190,15 @@ def keeps_what_a_server_of_s3_keeps(options: dict[str, str]) -> dict[str, bool]:
 
 @pytest.mark.slow
 def test_radosgw_keeps_a_container(radosgw: dict[str, str]) -> None:
-    """It ignores the condition of a request that completes an upload in pieces; parts of logs have names that no other writer uses."""
+    """It ignores the condition of a request that completes an upload in pieces; log parts have names unique to their
+    writer."""
     kept = keeps_what_a_server_of_s3_keeps(radosgw)
     del kept["large objects"]
     assert all(kept.values()), kept
 
 
 def test_fake_gcs_server_gives_what_was_put_there_by_others(gcs: dict[str, str], tmp_path: Path) -> None:
-    """It takes objects by Google's JSON interface only; containers are written by the XML one, which it reads and lists."""
+    """It accepts objects only through Google's JSON interface; containers use the XML one, which it reads and lists."""
     values = np.arange(2 * 40 * 30, dtype="f8").reshape(2, 40, 30)
     with dry.create(tmp_path / "run42.dry") as c:
         c["T"] = values
@@ -260,7 +265,7 @@ def test_the_chapter_on_s3_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Python and shell as they stand there, one after the other, against a server at another port."""
+    """Run the guide's Python and shell blocks in order, against a server at another port."""
     pytest.importorskip("matplotlib")
     text = (SCRIPTS.parents[1] / "docs/tutorial/s3.md").read_text()
     assert "http://127.0.0.1:5000" in text

@@ -1,4 +1,4 @@
-"""Containers in object stores, over the scripted S3 server: the same interface, the same promises, whatever goes wrong on the way."""
+"""Containers in object stores, over the scripted S3 server: the same interface and guarantees, whatever fails."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_mode_a_creates(rig: Rig) -> None:
         assert "x" in c
 
 
-def test_nothing_is_lost_and_nothing_wrong_where_replies_are_lost(rig: Rig) -> None:
+def test_lost_replies_lose_nothing_and_change_no_value(rig: Rig) -> None:
     faults = [
         {"do": "cut", "share": 0.06},
         {"do": "cut", "after": 7, "share": 0.05},
@@ -162,8 +162,8 @@ def processes(rig: Rig, code: str, *arguments: tuple[str, ...]) -> list[subproce
 
 @pytest.mark.slow
 def test_commits_of_several_processes_at_once_all_arrive(rig: Rig) -> None:
-    """Goal A-5: in a storm of lost, late and wrong replies no commit is lost, and none is refused for itself. `DRYSTONE_LONG=1` makes
-    200 by 8 processes."""
+    """Goal A-5: in a storm of lost, late and wrong replies, no commit is lost, and none conflicts with itself.
+    `DRYSTONE_LONG=1` makes 200 commits in 8 processes."""
     url = "s3://bucket/race.dry"
     ranks, steps = (8, 25) if os.environ.get("DRYSTONE_LONG") else (3, 4)
     fill(url, rig.options, steps=0)
@@ -235,7 +235,7 @@ def test_pickles_open_again_and_hold_no_secret(rig: Rig, monkeypatch: pytest.Mon
             assert not [secret for secret in SECRETS if secret.encode() in pickled]
             assert rig.endpoint.encode() in pickled
         variable = pickle.dumps(c["T"])
-    # Here the options are known; in another process they come from the environment.
+    # This process has the options; another takes them from the environment.
     np.testing.assert_array_equal(pickle.loads(variable)[1], values(1))
     code = "import sys, pickle; print(float(pickle.loads(bytes.fromhex(sys.argv[1]))[2, 0, 0]))"
     environment = {**os.environ, **{k: v for k, v in rig.environment.items() if "ENDPOINT" not in k}}
@@ -250,7 +250,7 @@ def test_pickles_open_again_and_hold_no_secret(rig: Rig, monkeypatch: pytest.Mon
 
 
 def test_children_read_after_a_fork(rig: Rig) -> None:
-    """Symptom elsewhere: workers that hang, because the parent's threads and connections are not theirs (goal A-7)."""
+    """Symptom elsewhere: workers hang, because they use their parent's threads and connections (goal A-7)."""
     url = "s3://bucket/forked.dry"
     fill(url, rig.options)
     with dry.open(url, storage_options=rig.options) as c:
@@ -277,7 +277,7 @@ def test_children_read_after_a_fork(rig: Rig) -> None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
         assert not children, "no child hangs"
-        # The parent's connections are as they were.
+        # The parent's connections still work.
         np.testing.assert_array_equal(c["T"][2], values(2))
 
 
@@ -309,8 +309,8 @@ def _agrees(array: Any, step: int) -> bool:
 def test_forked_children_and_spawned_workers_read_again_and_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal A-7: opened and read in the parent, then read in 8 forked children and in workers that were spawned with a pickle. No run hangs;
-    `DRYSTONE_LONG=1` makes 1,000 of each."""
+    """Goal A-7: opened and read in the parent, then read in 8 forked children and in spawned workers with a pickle. No
+    run hangs; `DRYSTONE_LONG=1` makes 1,000 of each."""
     from concurrent.futures import ProcessPoolExecutor
 
     runs, pools = (1000, 10) if os.environ.get("DRYSTONE_LONG") else (4, 1)
@@ -348,7 +348,7 @@ def test_xarray_opens_it(rig: Rig) -> None:
 
 
 def over_http(root: str) -> Any:
-    """A store of zarr-python that fetches files by their names from a web server, as its own does with aiohttp."""
+    """A zarr-python store that fetches files from a web server by name, as its own does with aiohttp."""
     from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 
     class OverHttp(Store):
@@ -570,8 +570,9 @@ def test_large_blocks_go_up_in_parts_and_come_back(rig: Rig) -> None:
 
 
 def test_a_closed_container_asks_its_server_nothing_when_it_is_collected(rig: Rig) -> None:
-    """Symptom: a program whose server had ended waited 30 s at the end of each closed container. Cause: the end of a handle asked
-    whether the container was still the same before it looked whether there was anything to write down. Requests are counted."""
+    """Symptom: a program whose server had ended waited 30 s for each container that it closed. Cause: closing a handle
+    asked whether the container was still the same before it checked whether there was anything to write. Requests
+    are counted."""
     url = "s3://bucket/collected.dry"
     fill(url, rig.options, steps=2)
     c = dry.open(url, storage_options=rig.options)

@@ -1,4 +1,4 @@
-"""Levels: how safe a step is, and waiting until it is safe enough."""
+"""Levels: the safety of a step, and waiting for it."""
 
 import subprocess
 import sys
@@ -104,7 +104,7 @@ def test_a_reader_waits_for_another_process(tmp_path: Path) -> None:
     assert done
 
 
-def test_what_is_no_level_is_refused_before_the_step_begins(tmp_path: Path) -> None:
+def test_an_unknown_level_is_refused_before_the_step_begins(tmp_path: Path) -> None:
     c = made(tmp_path / "a.dry")
     with c.writer(rank=0, nranks=1) as w:
         with pytest.raises(dry.InvalidArgumentError, match='"received", "node", "partner", "home", "stable"'):

@@ -1,6 +1,7 @@
-"""Redundancy: what a node's tiers had comes back from other nodes, as far as the scheme allows; what is lost is said by step.
+"""Redundancy: data in a node's tiers is rebuilt from other nodes, as far as the scheme allows; losses are reported by
+step.
 
-Processes with names of their own in DRYSTONE_NODE stand for nodes. A folder that is deleted is a node that is lost.
+Processes with different DRYSTONE_NODE names stand for nodes. A deleted folder stands for a lost node.
 """
 
 from __future__ import annotations
@@ -80,14 +81,15 @@ def start(
 
 
 def wait_for(rank: subprocess.Popen[str]) -> None:
-    """Until the rank has ended its steps."""
+    """Wait until the rank has ended its steps."""
     assert rank.stdout is not None
     assert rank.stderr is not None
     assert rank.stdout.readline() == "ready\n", rank.stderr.read()
 
 
 def run_ranks(home: Path, nranks: int, steps: str, level: str = "", **more: str) -> str:
-    """Ranks of as many nodes write steps, keep parity of each other, and are all killed. What rank 0 said of the levels."""
+    """Ranks of as many nodes write steps, keep parity of each other, and are all killed. Returns rank 0's report of
+    the levels."""
     ranks = [start(home, rank, nranks, steps, level, **more) for rank in range(nranks)]
     for rank in ranks:
         wait_for(rank)
@@ -146,7 +148,7 @@ def test_steps_come_back_after_nodes_are_lost(
         assert not any("lost" in note and "rebuilt" not in note for note in report.notes)
         assert c.steps == [0, 1]
         assert c.levels() == {0: "node", 1: "node"}, "what the lost nodes kept of others is gone"
-    # The run goes on with another number of ranks; the nodes that are left bring theirs home.
+    # The run continues with another number of ranks; the surviving nodes drain their data.
     for rank in set(range(nranks)) - set(lost):
         monkeypatch.setenv("DRYSTONE_NODE", node(rank))
         with dry.open(home, "r+", tiers=[near(home, rank)]) as c:
@@ -164,7 +166,7 @@ def test_steps_come_back_after_nodes_are_lost(
 
 
 @pytest.mark.parametrize(("redundancy", "nranks", "most"), [("xor:8", 3, 1), ("rs:2+2", 4, 2)])
-def test_what_more_losses_than_the_scheme_allows_cost_is_said_by_step(
+def test_losses_beyond_the_scheme_are_reported_by_step(
     home: Path, redundancy: str, nranks: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(home, redundancy)
@@ -184,7 +186,7 @@ def test_what_more_losses_than_the_scheme_allows_cost_is_said_by_step(
 
 
 def test_space_is_that_of_the_scheme(home: Path) -> None:
-    """Parity of N equal members with P chunks takes N / (N - P) of their bytes in all, and heads."""
+    """Parity of N equal members with P chunks takes N / (N - P) of their bytes in total, plus headers."""
     for redundancy, nranks, chunks in [("partner", 2, 1), ("xor:4", 4, 3), ("rs:2+2", 4, 2)]:
         run = home.parent / redundancy.replace(":", "") / "run.dry"
         run.parent.mkdir()
@@ -231,7 +233,7 @@ def test_a_damaged_part_of_another_node_is_found_and_left_out(
     create(home, "rs:2+2")
     run_ranks(home, 4, "0")
     lose(home, 0)
-    # Its second chunk is in one stripe with the first of what is lost.
+    # Its second chunk is in one stripe with the first lost one.
     damaged = next(part for part in parts(home) if "near1" in str(part))
     held = bytearray(damaged.read_bytes())
     held[len(held) * 3 // 4] ^= 1
@@ -248,6 +250,10 @@ def test_a_node_that_lost_its_folder_recovers_by_itself(home: Path, monkeypatch:
     run_ranks(home, 3, "0")
     lose(home, 1)
     monkeypatch.setenv("DRYSTONE_NODE", "n1")
+    with dry.open(home) as c:
+        assert c.levels() == {0: "node"}, "other nodes have it, and a second loss ends it"
+        with pytest.raises(dry.NotYetHome, match=r"recover\(\) rebuilds them"):
+            c.wait(0, "home", timeout=60)
     with dry.open(home, "r+", tiers=[near(home, 1)]) as c:
         report = c.recover()
         assert report.rebuilt == (0,)
@@ -344,7 +350,7 @@ os.kill(os.getpid(), 9)
 def test_kills_and_a_lost_node_lose_no_step_that_was_partner(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two nodes write steps at level "partner", one is killed at any time; then the folder of either is gone."""
+    """Two nodes write steps at level "partner", one is killed at any time; then the folder of either node is lost."""
     lives = 2000 if os.environ.get("DRYSTONE_LONG") else 4
     for seed in range(lives):
         run = home.parent / f"life{seed}" / "run.dry"

@@ -1,4 +1,4 @@
-"""The page of `drystone view` on a server: the same answers, the rights of the one who looks, nothing to anybody else."""
+"""The page of `drystone view` on a server: the same answers, within the rights of the user, and none for others."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def test_a_token_shows_the_containers_that_it_may_read_and_no_others(server: Ser
     for path in ("", "main.js", "api/tree", "api/picture?name=T&place=0,:,:"):
         assert server.ask(f"/v1/c/run42/page/{path}", mine)[0] == 200, path
         assert server.ask(f"/v1/c/scratch/other.dry/page/{path}", mine)[0] == 403, path
-        assert server.ask(f"/v1/c/run42/page/{path}", writes)[0] == 403, path  # to write is not to read
+        assert server.ask(f"/v1/c/run42/page/{path}", writes)[0] == 403, path  # may write, not read
         status, _, body = server.ask(f"/v1/c/run42/page/{path}")
         assert status == 401, path
         assert b"run42.dry" not in body
-        # Whether there is such a container is not told to those who may not read it.
+        # Users who may not read a container are not told whether it exists.
         assert server.ask(f"/v1/c/nothing/page/{path}")[0] == 401, path
         assert server.ask(f"/v1/c/nothing/page/{path}", mine)[0] == 403, path
     assert server.ask("/v1/c/run42/page/api/tree", mine, "PUT", b"")[0] == 405
@@ -88,7 +88,7 @@ def test_a_container_that_is_not_there_is_one_line(server: Server) -> None:
     assert server.ask("/v1/c/run42/page/none.js", token)[0] == 404
 
 
-def test_no_answer_tells_where_the_container_lies(server: Server) -> None:
+def test_no_answer_contains_the_path_of_the_container(server: Server) -> None:
     token = server.token("storage.read:/run42")
     status, _, body = server.ask(question("container"), token)
     assert status == 200
@@ -136,7 +136,7 @@ def test_a_browser_signs_in_by_a_form_and_keeps_the_token_in_a_cookie(server: Se
         reply.text = reply.read()  # type: ignore[attr-defined]
         return reply
 
-    # A wrong token shows the form again, one for another container says that it does not do.
+    # A wrong token shows the form again; one for another container gives another message.
     assert asked("POST", "/v1/c/run42/page/", "token=abc").status == 401
     assert asked("POST", "/v1/c/run42/page/", "token=a%0d%0aSet-Cookie:x").status == 401
     assert asked("POST", "/v1/c/scratch/other.dry/page/", f"token={token}").status == 403
@@ -149,7 +149,7 @@ def test_a_browser_signs_in_by_a_form_and_keeps_the_token_in_a_cookie(server: Se
     assert asked("GET", "/v1/c/run42/page/", Cookie=kept).status == 200
     assert asked("GET", question("tree"), Cookie=kept).status == 200
     assert asked("GET", "/v1/c/run42/page").status == 308
-    # The cookie is for pages alone, and for this container; pages of other sites get nothing by it.
+    # The cookie is valid for pages of this container only; pages of other sites cannot use it.
     assert asked("GET", "/v1/c/run42/o/drystone.json", Cookie=kept).status == 401
     assert asked("GET", question("tree", "scratch/other.dry"), Cookie=kept).status == 403
     assert asked("GET", question("tree"), Cookie=kept, **{"Sec-Fetch-Site": "cross-site"}).status == 403
@@ -219,7 +219,7 @@ def test_a_person_signs_in_with_a_browser_and_sees_the_values(server: Server) ->
     with headless.Browser() as window:
         window.open(address)
         window.wait("!!document.querySelector('input[name=token]')")
-        window.problems.clear()  # the browser counts the answer 401 as one
+        window.problems.clear()  # the browser logs the status 401 as an error
         window.run(f"document.querySelector('input[name=token]').value = '{token}'")
         window.run("document.querySelector('button').click()")
         window.wait("document.body?.dataset.ready === 'yes'")

@@ -1,4 +1,5 @@
-"""Reads through a server: it resolves selections, codecs, members and precision, and little else than wanted bytes travels."""
+"""Reads through a server: it evaluates selections, codecs, members and precision, and sends little more than the
+wanted bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ READER = """
 
 
 class Reader:
-    """A process that reads through an address, expression by expression."""
+    """A process that evaluates expressions on a container at an address."""
 
     def __init__(self, url: str, token: str, folder: Path, programs: str) -> None:
         self.path = folder / f"reader-{time.monotonic_ns()}.npy"
@@ -102,7 +103,7 @@ def token(server: Server) -> str:
     return server.token("storage.read:/run42")
 
 
-# What is read first, so that tables of blocks are at hand; what is counted; the same of a folder.
+# The first read, which loads tables of blocks; the read that is counted; the same from a folder.
 SELECTIONS = {
     "a plane across the stored order": ("c['T'][0, :, :, 3]", "c['T'][0, :, :, 77]"),
     "a plane of coded blocks": ("c['Z'][0, :, :, 3]", "c['Z'][0, :, :, 77]"),
@@ -132,7 +133,7 @@ def test_little_else_than_the_wanted_bytes_travels(
 
 
 def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_path: Path) -> None:
-    """What travels are the decoded values: as many bytes as without `max_error`. Tables and trailers are at hand."""
+    """The server sends decoded values: as many bytes as without `max_error`. Tables and trailers are cached."""
     proxy = Proxy(server.port)
     reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
     reader("c['P'].read(step=0, offset=(0, 0, 70), count=(128, 128, 1), max_error=0.05)")
@@ -191,7 +192,7 @@ def test_float64_travels_as_float32_in_half_of_the_bytes(
         assert np.array_equal(exact, eval(wide, names))
         local, bound = eval(counted.replace("dtype=", "return_bound=True, dtype="), names)
     assert values.dtype == np.float32
-    assert np.array_equal(values, local), "whoever rounds, the values are the same"
+    assert np.array_equal(values, local), "the values are the same on either side"
     assert np.array_equal(values, exact.astype("f4"))
     error = np.abs(values.astype("f8") - exact)
     assert 0 < error.max() <= bound.absolute
@@ -318,7 +319,7 @@ def test_explain_says_where_a_condition_is_tried(server: Server, token: str, tmp
 
 
 def test_small_reads_travel_together(server: Server, token: str, tmp_path: Path) -> None:
-    """One cell of each of 400 parts of a log: a request for each would be 400."""
+    """One cell of each of 400 parts of a log: one request each would be 400."""
     token = server.token("storage.read:/", "storage.create:/", "storage.modify:/")
     path = server.folder / "scratch" / "many.dry"
     with dry.create(str(path)) as c:
@@ -339,7 +340,7 @@ def test_small_reads_travel_together(server: Server, token: str, tmp_path: Path)
 
 
 def body(*frames: tuple[int, list[str], list[int], bytes]) -> bytes:
-    """A body as docs/format/wire.md has it."""
+    """A body as docs/format/wire.md specifies."""
 
     def crc(data: bytes) -> int:
         table = []

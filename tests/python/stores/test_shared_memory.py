@@ -1,4 +1,4 @@
-"""Regions in memory that a server of this machine shares: who copies, who dies, who has room."""
+"""Regions in memory shared with a server of this machine: copies, deaths of either side, and the limit."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()  # nothing, where it has been waited for
+    process.kill()  # no effect if it was already reaped
     process.wait()
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         pipe.close()
 
 
-def test_a_released_region_goes_over_in_memory_and_not_through_the_socket(server: Server) -> None:
+def test_a_released_region_is_transferred_in_memory_and_not_through_the_socket(server: Server) -> None:
     url = made(server, "over")
     with dry.open(url, "r+") as c:
         before = metric(server, "received_bytes_total")
@@ -85,7 +85,7 @@ def test_a_released_region_goes_over_in_memory_and_not_through_the_socket(server
         c.commit()
         for step in range(3):
             assert np.array_equal(c["T"][step], np.arange(N) + step)
-        # Three steps of 2 MiB, of which none came as the body of a request.
+        # Three steps of 2 MiB; none is sent as the body of a request.
         assert metric(server, "received_bytes_total") - before < 1 << 20
         assert metric(server, "arenas") == 1
         region.close()
@@ -94,8 +94,9 @@ def test_a_released_region_goes_over_in_memory_and_not_through_the_socket(server
     assert b'drystone_requests_total{route="arena",status="200"}' in page
 
 
-def test_what_is_on_its_way_is_not_written_to(server: Server) -> None:
-    """The server reads the memory after `release`: old arrays are read-only, and the next one comes when the values have left."""
+def test_values_in_transfer_are_not_overwritten(server: Server) -> None:
+    """The server reads the memory after `release`: old arrays are read-only, and the next one is available after the
+    read."""
     url = made(server, "way")
     with dry.open(url, "r+") as c:
         region = c["T"].map(step=0, mode="w")
@@ -122,7 +123,7 @@ def test_two_regions_of_one_arena_are_apart(server: Server) -> None:
         for region in regions:
             region.release()
             region.close()
-        # Memory that was given back is given out again only when its values are in the log.
+        # Released memory is reused only when its values are in the log.
         for n in range(12):
             region = c["T"].map(step=4 + n, mode="w")
             assert (region.array == 0).all()
@@ -240,7 +241,7 @@ def test_a_region_is_released_to_the_server_that_came_back(tmp_path: Path) -> No
     assert server.stop() == 0
 
 
-def test_results_in_transit_are_of_what_is_stored(server: Server) -> None:
+def test_results_in_transit_are_computed_from_stored_values(server: Server) -> None:
     url = made(server, "transit")
     with dry.open(url, "r+") as c:
         c.on("T", "max")
@@ -256,7 +257,8 @@ def test_results_in_transit_are_of_what_is_stored(server: Server) -> None:
 
 
 def test_kills_of_clients_and_servers_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Each round a client releases steps until it or the server is killed; what it had at `node` is there, whole, at the end."""
+    """In each round, a client releases steps until it or the server is killed; steps at level `node` are complete at
+    the end."""
     server = Server(tmp_path, more='[limits]\nlease = "1s"\n')
     url = made(server, "kills")
     program = """
@@ -297,12 +299,12 @@ def test_kills_of_clients_and_servers_lose_nothing_that_was_acknowledged(tmp_pat
     assert server.stop() == 0
 
 
-# A server of the node.
+# A node's server.
 
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for sockets, short enough for their paths."""
+    """A folder for sockets, short enough for their paths."""
     folder = Path("/tmp") / f"dry-{os.getpid()}-{abs(hash(str(tmp_path))) % 10**8}"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
@@ -311,7 +313,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def serve_for() -> Iterator[Callable[[Path, int], tuple[subprocess.Popen[str], str]]]:
-    """Starts the server of the node for a container; its process and its address. What runs in the end is killed."""
+    """Start the node's server for a container; returns its process and address. Running ones are killed at the end."""
     begun: list[subprocess.Popen[str]] = []
 
     def serve(place: Path, idle: int) -> tuple[subprocess.Popen[str], str]:
@@ -322,17 +324,18 @@ def serve_for() -> Iterator[Callable[[Path, int], tuple[subprocess.Popen[str], s
 
     yield serve
     for process in begun:
-        process.kill()  # nothing, where it has been waited for
+        process.kill()  # no effect if it was already reaped
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
 
 
-def test_processes_that_race_get_one_server_which_ends_when_nobody_uses_it(
+def test_racing_processes_get_one_server_which_ends_when_unused(
     tmp_path: Path, runtime: Path, serve_for: Callable[[Path, int], tuple[subprocess.Popen[str], str]]
 ) -> None:
-    """Symptom: the last server did not end, though the containers were closed. Cause: a request that nobody had waited for was under way
-    when the server before it was killed. It was sent again to the new server, and its connection was kept for further requests."""
+    """Symptom: the last server did not end, though the containers were closed. Cause: a request that was not awaited
+    was in flight when the previous server was killed. It was sent again to the new server, and its connection was
+    kept for further requests."""
     place = tmp_path / "run.dry"
     with dry.create(place) as c:
         c.create_variable("T", "f8", shape=(N,), steps=True)
@@ -346,7 +349,7 @@ def test_processes_that_race_get_one_server_which_ends_when_nobody_uses_it(
     assert len(urls) == 1
     (url,) = urls
     assert url.startswith("drys+unix://")
-    # One serves, and the others have its address and end.
+    # One serves; the others return its address and end.
     soon(lambda: sum(process.poll() is None for process, _ in found) == 1)
     with dry.open(url, "r+") as a, dry.open(url, "r+") as b:
         held = a["T"].map(step=0, mode="w").lock("w")
@@ -359,11 +362,11 @@ def test_processes_that_race_get_one_server_which_ends_when_nobody_uses_it(
     with dry.open(place) as c:
         assert (c["T"][0] == 1).all()
     for process, _ in found:
-        process.kill()  # also one that was killed leaves nothing in the way
+        process.kill()  # a killed one does not block the next
         process.wait()
     last, again = serve_for(place, 1)
     assert again == url
-    assert last.wait(timeout=20) == 0, "nobody has been connected for a second"
+    assert last.wait(timeout=20) == 0, "no client has been connected for a second"
     assert list(runtime.joinpath("drystone").glob("*.sock")) == []
 
 
@@ -374,7 +377,7 @@ def test_a_server_of_the_node_lives_as_long_as_a_container_is_open(
     place = tmp_path / "run.dry"
     with dry.create(place) as c:
         c.create_variable("T", "f8", shape=(N,), steps=True)
-    for attempt in range(9):  # on a machine that is busy it may end before anybody comes
+    for attempt in range(9):  # on a busy machine it may end before a client connects
         server, url = serve_for(place, 1)
         try:
             c = dry.open(url, "r+")
@@ -387,7 +390,7 @@ def test_a_server_of_the_node_lives_as_long_as_a_container_is_open(
         array = region.array
         time.sleep(1.5)
         assert server.poll() is None, "nothing was asked of it, and the container is open"
-    array[...] = 1  # memory that was taken from a region stays
+    array[...] = 1  # memory taken from a region stays valid
     with pytest.raises(dry.InvalidArgumentError, match="closed"):
         region.release()
     assert server.wait(timeout=20) == 0, "the handles are still there, and the container is closed"
@@ -416,7 +419,7 @@ def test_open_starts_the_server_of_the_node(tmp_path: Path, runtime: Path) -> No
         dry.open(tmp_path / "absent.dry", server="node")
 
 
-def test_commits_are_told_when_they_come(server: Server) -> None:
+def test_commits_are_announced_when_they_come(server: Server) -> None:
     url = made(server, "events")
     token = server.token("storage.read:/scratch")
     path = "/v1/c/scratch/events.dry/events"

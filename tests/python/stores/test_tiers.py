@@ -1,4 +1,4 @@
-"""Tiers: steps lie in a near folder first, and go home in the background; nothing is lost on the way, and nobody takes it for damage."""
+"""Tiers: steps are written to a near folder and drained in the background; nothing is lost or looks damaged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(program: str, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program as another process."""
+    """Run a program in another process."""
     text = PROLOGUE + textwrap.dedent(program)
     command = [sys.executable, "-c", text, *map(str, arguments)]
     return subprocess.run(
@@ -81,7 +81,7 @@ os.kill(os.getpid(), 9)
 
 
 def leave(home: Path, tier: Path, *steps: int, node: str = "a") -> None:
-    """A process on a node writes steps into its tier, and is killed before anything goes home."""
+    """A process on a node writes steps to its tier, and is killed before any drain."""
     done = run(DIES, home, tier, *steps, DRYSTONE_NODE=node, DRYSTONE_DRAIN="hold")
     assert done.returncode == -signal.SIGKILL, done.stderr
 
@@ -160,6 +160,60 @@ def test_close_may_leave_the_drain_to_the_next(home: Path, tier: Path, node: str
         check(c, 0)
         c.drain()
         assert c.levels() == {0: "stable"}
+
+
+def test_a_closed_container_leaves_its_parts_to_others_while_a_writer_exists(home: Path, tier: Path) -> None:
+    """Symptom: `drain()` of a second handle returned while the parts stayed in the tier, since the closed handle's
+    writer still existed and kept their locks. Then the tier's folder was removed, and the steps were lost."""
+    with dry.create(home, tiers=[tier]) as c:
+        c.create_variable("T", dtype="i4", shape=(4,), steps=True)
+        w = c.writer(rank=0, nranks=1)
+        for step in range(3):
+            with w.step(step):
+                w.put("T", np.full(4, step + 1, "i4"))
+        w.close()
+        pinned = c.at(c.snapshot)
+        c.close(drain=False)
+    with dry.open(home, "r+", tiers=[tier]) as again:
+        again.drain()
+    assert pinned["T"][:, 0].tolist() == [1, 2, 3]
+    with dry.open(home, "r+", tiers=[tier]) as again:
+        assert again.staged == []
+        assert set(again.levels().values()) == {"stable"}
+    del w
+    shutil.rmtree(tier)
+    with dry.open(home) as c:
+        assert c["T"][:, 0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_handle_with_some_of_the_tiers_forgets_none_of_the_others(
+    home: Path, tmp_path: Path, first: int
+) -> None:
+    """Symptom: the registration named only the tiers of the newest handle. Steps in an intact folder were called lost,
+    and recover() gave them up."""
+    tiers = [tmp_path / "near", tmp_path / "far"]
+    program = """
+    near, far = sys.argv[2:4]
+    c = dry.create(home, tiers=[(near, 100_000), far])
+    c.create_variable("T", dtype="f8", shape=(10_000,), steps=True)
+    with c.writer(rank=0, nranks=1) as w:
+        for step in range(3):
+            with w.step(step):
+                w.put("T", np.full(10_000, step + 1.0))
+        os._exit(0)
+    """
+    ran(program, home, *tiers, DRYSTONE_DRAIN="hold")
+    with dry.open(home, "r+", tiers=[tiers[first]]) as c:
+        c.drain()
+    with dry.open(home, "r+") as c:
+        assert "lost" not in c.levels().values()
+        assert not any("given up" in note for note in c.recover().notes)
+        assert c["T"][:, 0].tolist() == [1, 2, 3]
+    with dry.open(home, "r+", tiers=tiers) as c:
+        c.drain()
+        assert c.staged == []
+        assert c["T"][:, 0].tolist() == [1, 2, 3]
 
 
 def test_a_container_without_tiers_says_that_it_has_none(home: Path, tier: Path) -> None:
@@ -271,7 +325,109 @@ def test_a_deleted_tier_is_named_and_only_recover_gives_its_steps_up(
     assert not list((home / "tiers").rglob("*.json"))
 
 
-def test_the_tiers_of_a_lost_node_are_given_up_when_somebody_says_that_it_is_lost(
+def test_a_step_whose_tier_is_gone_is_lost_at_every_face(home: Path, tier: Path, node: str) -> None:
+    """Levels and waits said "node" for ever, although nothing of the step existed any more."""
+    leave(home, tier, 0, 1)
+    hidden = tier.rename(tier.with_name("hidden"))
+    with dry.open(home) as c:
+        assert c.levels() == {0: "lost", 1: "lost"}
+        assert [part.missing for part in c.staged] == [True, True]
+        for level in ("node", "home", "stable"):
+            with pytest.raises(dry.NotYetHome, match=rf"step 1 .*{tier}.*recover\(\)") as told:
+                c.wait(1, level, timeout=60)
+            assert told.value.node == "a"
+    rows = json.loads(shell("tiers", home, "--json").stdout)
+    assert rows["levels"] == [{"level": "lost", "steps": [0, 1]}]
+    assert all(row["missing"] == row["bytes"] > 0 for row in rows["staged"])
+    text = shell("tiers", home, "--every", "1").stdout
+    assert "x lost" in text
+    assert "drystone recover" in text
+    assert text.splitlines()[-1].endswith("xx"), "it does not wait for what is lost"
+    # Another node cannot know.
+    assert "nn" in shell("tiers", home, DRYSTONE_NODE="b").stdout
+    hidden.rename(tier)
+    with dry.open(home, "r+", tiers=[tier]) as c:
+        c.drain()
+        check(c, 0, 1)
+
+
+def test_what_a_living_writer_lost_delays_no_other_step_and_is_given_up(
+    home: Path, tier: Path, tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest part was tried first for ever, so a lost one kept all younger ones from their home."""
+    monkeypatch.setenv("DRYSTONE_DRAIN", "hold")
+    with dry.create(home, tiers=[tier]) as c:
+        c.create_variable("T", dtype="f4", shape=(CELLS,), steps=True)
+        for step in range(20):
+            write(c, step)
+        for part in parts(tier)[:17]:
+            part.unlink()
+        found = c.levels()
+        lost = [step for step, level in found.items() if level == "lost"]
+        assert len(lost) == 17
+        kept = sorted(set(range(20)) - set(lost))
+        assert {found[step] for step in kept} == {"node"}
+        with pytest.raises(dry.NotYetHome, match="does not have them"):
+            c.drain()
+        assert all(c.levels()[step] in ("home", "stable") for step in kept)
+        with pytest.raises(dry.NotYetHome, match="do not have them any more"):
+            c.wait(lost[0], "home", timeout=60)
+        report = c.recover()
+        assert all(f"step {step}: " in "\n".join(report.notes) for step in lost)
+        check(c, *kept)
+        assert set(c.levels().values()) == {"stable"}
+        write(c, 30)
+        c.drain()
+        assert c.verify()
+
+
+def test_a_tier_that_fails_keeps_no_step_of_another_tier_from_its_home(
+    home: Path, tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRYSTONE_DRAIN", "hold")
+    small, large = tmp_path / "small", tmp_path / "large"
+    with dry.create(home, tiers=[(small, 50_000), large]) as c:
+        c.create_variable("T", dtype="f4", shape=(CELLS,), steps=True)
+        write(c, *range(8))
+        early = len(parts(small))
+        assert 0 < early < 8
+        (folder,) = small.glob("*/parts")
+        hidden = (folder / "log").rename(folder / "hidden")
+        (folder / "log").symlink_to(folder / "log")  # every look fails, as a sick device does
+        with pytest.raises(dry.DrystoneError, match=str(small)):
+            c.drain()
+        found = c.levels()
+        assert sorted(found.values()).count("node") == early
+        assert all(level in ("node", "home", "stable") for level in found.values())
+        c.close(drain=False)
+    (folder / "log").unlink()
+    hidden.rename(folder / "log")
+    with dry.open(home, "r+", tiers=[small, large]) as c:
+        c.drain()
+        check(c, *range(8))
+
+
+def test_recover_gives_up_nothing_that_a_failing_tier_may_have(home: Path, tier: Path, node: str) -> None:
+    """A tier that did not answer counted as lost, so that recover() gave its steps up."""
+    leave(home, tier, 0, 1)
+    (folder,) = tier.glob("*/parts")
+    log = folder / "log"
+    hidden = log.rename(folder / "hidden")
+    log.symlink_to(log)  # every look fails with ELOOP, as a sick device fails with EIO
+    with dry.open(home, "r+") as c:
+        assert c.levels() == {0: "node", 1: "node"}
+        with pytest.raises(dry.NotYetHome, match="fails or does not answer"):
+            c["T"][0]
+        c.recover()
+        assert c.steps == [0, 1]
+    log.unlink()
+    hidden.rename(log)
+    with dry.open(home, "r+", tiers=[tier]) as c:
+        c.drain()
+        check(c, 0, 1)
+
+
+def test_the_tiers_of_a_node_are_given_up_only_when_it_is_declared_lost(
     home: Path, tier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(home, tier, 0, 1)
@@ -348,7 +504,7 @@ def test_collection_keeps_what_waits_for_its_drain(
 
 
 def test_ranks_of_several_nodes_commit_together(home: Path, tmp_path: Path) -> None:
-    """Rank 0 commits what the ranks of other nodes closed: their records are home, their blocks are not."""
+    """Rank 0 commits steps that ranks of other nodes closed: their records are home, their blocks are not."""
     ranks = """
     rank = int(sys.argv[3])
     c = dry.open(home, "r+", tiers=[tier])
@@ -482,10 +638,10 @@ def test_the_commands_say_what_is_away_and_bring_it_home(home: Path, tier: Path)
     sound = shell("verify", home, DRYSTONE_NODE="b")
     assert sound.returncode == 0
     assert "not home yet on a" in sound.stdout
-    # On that very node nobody can wait for them.
+    # On that node itself, there is no drain to wait for.
     lost = shell("verify", home, DRYSTONE_NODE="a")
     assert lost.returncode == 1
-    assert "does not have them" in lost.stdout + lost.stderr
+    assert "do not have them any more" in lost.stdout + lost.stderr
     hidden.rename(tier)
     assert shell("verify", home, DRYSTONE_NODE="a").returncode == 0
     drained = shell("drain", home, "--tiers", tier, DRYSTONE_NODE="a")
@@ -495,3 +651,148 @@ def test_the_commands_say_what_is_away_and_bring_it_home(home: Path, tier: Path)
     assert watched == ["everything is home", "     0 s  ss"]
     with dry.open(home) as c:
         check(c, 0, 1)
+
+
+RANK = """
+rank, commits = int(sys.argv[3]), sys.argv[4] == "committed"
+c = dry.open(home, "r+", tiers=[tier])
+w = c.writer(rank=rank, nranks=2)
+for step in range(6):
+    with w.step(step):
+        w.put("T", data(step)[2048 * rank:2048 * (rank + 1)], offset=2048 * rank)
+print("ready", flush=True)
+sys.stdin.readline()
+if commits and rank == 0:
+    c.commit()
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("state", ["committed", "closed"])
+def test_only_the_lost_steps_of_a_writer_are_given_up(home: Path, tier: Path, node: str, state: str) -> None:
+    """Recovery cut the log of a writer at its first lost part, so that the steps behind it went too."""
+    with dry.create(home, tiers=[]) as c:
+        c.create_variable("T", dtype="f4", shape=(CELLS,), steps=True)
+    ranks = []
+    for rank in range(2):
+        command = [sys.executable, "-c", PROLOGUE + RANK, str(home), str(tier), str(rank), state]
+        ranks.append(
+            subprocess.Popen(
+                command,
+                env=environment(DRYSTONE_NODE=node, DRYSTONE_DRAIN="hold"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+    for process in ranks:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in reversed(ranks):
+        process.communicate("\n", timeout=60)
+        assert process.returncode == -signal.SIGKILL
+    held = parts(tier)
+    assert len(held) == 12
+    for part in held[:6:2]:  # of one rank, sorted by part
+        part.unlink()
+    with dry.open(home, "r+", tiers=[tier]) as c:
+        report = c.recover()
+        assert report.adopted == (() if state == "committed" else (1, 3, 5))
+        said = "\n".join(report.notes)
+        assert ("steps 0, 2, 4 were committed and are given up" in said) == (state == "committed"), said
+        check(c, 1, 3, 5)
+        assert c.verify()
+        with c.writer(rank=0, nranks=1) as w, w.step(0):
+            w.put("T", data(0))
+        check(c, 0, 1, 3, 5)
+        c.gc(keep=1)
+        check(c, 0, 1, 3, 5)
+        assert c.verify()
+        assert set(c.levels().values()) == {"stable"}
+    with dry.open(home, "r+") as c:
+        assert c.recover().adopted == ()
+        check(c, 0, 1, 3, 5)
+
+
+LOSES = """
+c = dry.open(home, "r+", tiers=[tier])
+c["V"] = np.arange(4096, dtype="f4")
+c.commit()
+write(c, 0, 1)
+c.close(drain=False)
+"""
+
+
+def test_a_lost_tier_undoes_nothing_that_is_home(
+    home: Path, tier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recovery fell back to the snapshot before the lost step, and took variables, names and attributes with it."""
+    with dry.create(home, tiers=[]) as c:
+        for name in ("T", "U"):
+            c.create_variable(name, dtype="f4", shape=(CELLS,), steps=True)
+        c["A"] = np.zeros(10)
+    ran(LOSES, home, tier, DRYSTONE_NODE="a", DRYSTONE_DRAIN="hold")
+    monkeypatch.setenv("DRYSTONE_NODE", "b")
+    with dry.open(home, "r+") as c:
+        write(c, 2, 3)
+        with c.writer() as w, w.step(1):
+            w.put("U", data(1))
+        c["A"][...] = np.arange(10.0)
+        c.commit()
+        c["B"] = np.full(3, 7.0)
+        c.attrs["note"] = "kept"
+        c["T"].attrs["units"] = "K"
+        c.rename("A", "g/A")
+    shutil.rmtree(tier)
+    with dry.open(home, "r+") as c:
+        report = c.recover(lost_nodes=["a"])
+        said = "\n".join(report.notes)
+        assert "undone" not in said
+        assert "step 0 was committed and is given up: its bytes are not there" in said
+        assert "values of step 1 cannot be read until they are written again" in said, said
+        assert "values of variables without steps cannot be read until they are written again" in said
+        assert not c.staged
+        c.flush()
+    with pytest.warns(dry.DrystoneWarning, match="reads that need it fail"):
+        c = dry.open(home, "r+")
+    with c:
+        assert sorted(c.variables) == ["B", "T", "U", "V", "g/A"]
+        assert (c.attrs["note"], c["T"].attrs["units"]) == ("kept", "K")
+        assert np.array_equal(c["g/A"][...], np.arange(10.0))
+        assert np.array_equal(c["B"][...], np.full(3, 7.0))
+        # Another writer's blocks of step 1 are home, so the step stays, and reads of the lost blocks fail.
+        assert c.steps == [1, 2, 3]
+        assert np.array_equal(c["U"][1], data(1))
+        with pytest.raises(dry.CorruptError, match=r"no object 'log/"):
+            c["T"][1]
+        with pytest.raises(dry.CorruptError, match=r"no object 'log/"):
+            c["V"][...]
+        assert not c.verify()
+        c["V"][...] = data(5)
+        with c.writer() as w, w.step(1):
+            w.put("T", data(1))
+        c.commit()
+        c.gc(keep=1)
+    with dry.open(home) as c:
+        assert c.verify()
+        for step in (1, 2, 3):
+            assert np.array_equal(c["T"][step], data(step))
+        assert np.array_equal(c["V"][...], data(5))
+
+
+def test_a_damaged_part_in_a_tier_undoes_nothing_else(home: Path, tier: Path, node: str) -> None:
+    leave(home, tier, 0)
+    (part,) = parts(tier)
+    held = bytearray(part.read_bytes())
+    held[len(held) // 2] ^= 4
+    part.write_bytes(held)
+    with dry.open(home, "r+") as c:
+        write(c, 1)
+        c.attrs["note"] = "kept"
+        report = c.recover()
+        said = "\n".join(report.notes)
+        assert "fails its checksum" in said
+        assert "undone" not in said
+        assert c.attrs["note"] == "kept"
+        check(c, 1)
+        assert c.verify()

@@ -1,4 +1,4 @@
-"""Results in transit: what is released gives its result in the same commit; values are carried between variables."""
+"""Results in transit: the result of a release is in the same commit; values are transferred between variables."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(params=["local", "server"])
 def place(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> str:
-    """A fresh container: in a folder, or on a server."""
-    name = f"{request.node.name.split('[')[0]}.dry"
+    """A new container: in a folder, or on a server."""
+    name = f"{request.node.name.replace('[', '-').replace(']', '')}.dry"
     url = str(tmp_path / name) if request.param == "local" else f"{server.unix}/scratch/{name}"
     with dry.create(url) as c:
         c.create_variable("T", "f8", shape=SHAPE, steps=True, dims=("y", "x"))
@@ -49,7 +49,7 @@ def blocks(array: np.ndarray, factor: int) -> np.ndarray:
     return sums / counts
 
 
-def test_results_are_in_the_commit_of_what_they_are_computed_from(place: str) -> None:
+def test_results_are_in_the_same_commit_as_their_source(place: str) -> None:
     with dry.open(place, "r+") as c:
         low = c.on("T", "min")
         assert (low.name, low.shape, low.dtype) == ("T_min", (0,), np.dtype("f8"))
@@ -66,7 +66,7 @@ def test_results_are_in_the_commit_of_what_they_are_computed_from(place: str) ->
         single = c.on("T", "cast", into="T32", dtype="f4")
         assert tuple(single.dims)[-2:] == ("y", "x")
         for step in range(3):
-            # The boxes of one step come in any order.
+            # The boxes of one step arrive in any order.
             parts = [slice(0, 4), slice(4, 8)]
             for rows in parts if step % 2 else reversed(parts):
                 release(c, step, rows, values(step))
@@ -110,7 +110,7 @@ def test_no_snapshot_has_a_source_without_its_result(place: str) -> None:
 
 
 def test_cells_that_are_released_again_count_once(place: str) -> None:
-    """The same box, a box that overlaps others, and a step that was committed before by somebody else."""
+    """The same box, an overlapping box, and a step that another writer committed before."""
     with dry.open(place, "r+") as c:
         c.on("T", "sum")
         c.on("T", "histogram", into="hist", bins=8, low=-3, high=3)
@@ -214,3 +214,106 @@ def test_what_cannot_be_computed_is_refused_with_the_reason(place: str) -> None:
         c._transfers.clear()
         c.commit()
         assert c.steps == []
+
+
+@pytest.mark.parametrize("what", ["beside", "over", "assigned over", "first"])
+def test_committed_values_of_ordinary_puts_count_in_reductions(tmp_path, what):
+    """Symptom: the parts of earlier releases were remembered, so later puts of others to the step did not count."""
+
+    def release(c, low, high, value):
+        region = c["T"].map(step=0, offset=(low,), count=(high - low,), mode="w")
+        region.array[...] = value
+        region.release(level="node").wait(30)
+        c.commit()
+
+    def put(c, low, high, value):
+        with c.writer() as w, w.step(0):
+            w.put("T", np.full(high - low, value, "f8"), offset=(low,))
+        c.commit()
+
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("T", "f8", (8,), steps=True, fill_value=np.nan)
+        for operation in ("sum", "min", "max"):
+            c.on("T", operation)
+        c.commit()
+        if what == "first":
+            put(c, 2, 6, 10)
+        release(c, 0, 2, 1)
+        if what == "beside":
+            put(c, 2, 6, 10)
+        elif what == "over":
+            put(c, 0, 2, 10)
+        elif what == "assigned over":
+            c["T"][0, 0:2] = 10
+            c.commit()
+        release(c, 6, 8, 2)
+        values = c["T"][0]
+        values = values[~np.isnan(values)]
+        found = [c[f"T_{name}"][0] for name in ("sum", "min", "max")]
+        assert found == [values.sum(), values.min(), values.max()], values
+
+
+def put_region(c, name, step, offset, count, value):
+    with c[name].map(step=step, offset=(offset,), count=(count,), mode="w") as region:
+        region.array[...] = value
+        region.release("node").wait(30)
+    c.commit()
+    c.refresh()
+
+
+@pytest.mark.parametrize("how", ["all", "source", "renamed"])
+def test_reductions_count_no_cell_of_an_earlier_variable_of_the_same_name(place, how):
+    """Symptom: sum, mean, minimum, maximum and histogram counted cells of a deleted variable."""
+    with dry.open(place, "r+") as c:
+
+        def make():
+            for op in ("sum", "max", "mean"):
+                c.on("A", op, into=f"A_{op}")
+            c.commit()
+
+        c.create_variable("A", "f4", shape=(10,), steps=True)
+        make()
+        put_region(c, "A", 0, 0, 5, 100)
+        if how == "renamed":
+            c.rename("A", "B")
+        else:
+            c.delete("A")
+        if how != "source":
+            for op in ("sum", "max", "mean"):
+                c.delete(f"A_{op}")
+        c.create_variable("A", "f4", shape=(10,), steps=True)
+        if how != "source":
+            make()
+        put_region(c, "A", 0, 5, 5, 1)
+        assert [c[f"A_{op}"][0] for op in ("sum", "max", "mean")] == [5, 1, 1]
+
+
+def test_a_rule_follows_its_source_to_another_name(place):
+    """Symptom: results stayed as they were, without a word, after the source or its group was renamed."""
+    with dry.open(place, "r+") as c:
+        c.create_variable("g/A", "f4", shape=(4,), steps=True)
+        c.on("g/A", "max", into="g/M")
+        put_region(c, "g/A", 0, 0, 4, 1)
+        c.rename("g/A", "g/U")
+        put_region(c, "g/U", 0, 0, 4, 5)
+        c.create_variable("g/A", "f4", shape=(4,), steps=True)
+        put_region(c, "g/A", 0, 0, 4, 50)
+        put_region(c, "g/U", 1, 0, 4, 7)
+        assert c["g/M"][...].tolist() == [5, 7]
+        c.rename("g", "h")
+        put_region(c, "h/U", 1, 0, 2, 9)
+        assert c["h/M"][...].tolist() == [5, 9]
+
+
+def test_values_that_were_released_before_a_rule_count_in_its_result(place):
+    with dry.open(place, "r+") as c:
+        c.create_variable("A", "f4", shape=(4,), steps=True)
+        c.create_variable("B", "f4", shape=(4,), steps=True)
+        c.on("B", "max", into="B_max")
+        put_region(c, "B", 0, 0, 4, 1)
+        with c["A"].map(step=0, offset=(0,), count=(2,), mode="w") as region:
+            region.array[...] = 9
+            region.release("node").wait(30)
+        c.on("A", "max", into="A_max")
+        put_region(c, "A", 0, 2, 2, 3)
+        assert c["A_max"][0] == 9

@@ -1,8 +1,8 @@
-"""What was assigned to variables, and when it is there for others.
+"""When assigned values become visible to others.
 
-Symptom of the first two tests: `T[...] = array` at the end of a program that closes nothing, and nothing was stored, without a word;
-the third: `publish` and declared fragments showed the state before the assignment. Blocks that were assigned wait in writers until the
-container settles them, which only reads, `commit` and `close` did.
+Symptom of the first two tests: `T[...] = array` at the end of a program that closes nothing silently stored nothing.
+Of the third: `publish` and declared fragments showed the state before the assignment. Cause: assigned blocks wait in
+writers until the container commits them, which only reads, `commit` and `close` did.
 """
 
 import contextlib
@@ -89,8 +89,9 @@ def test_all_that_looks_at_values_sees_what_was_assigned(path):
 
 
 @pytest.mark.skipif(not OPEN.is_dir(), reason="this system does not list open files")
-def test_a_container_that_nobody_holds_has_no_files_open(path):
-    """They stayed open until Python's collector came by: a disk could not be unmounted, and a loop over containers ran out of files."""
+def test_an_unreferenced_container_has_no_files_open(path):
+    """Symptom: they stayed open until Python's garbage collection: a disk could not be unmounted, and a loop over
+    containers ran out of file descriptors."""
 
     def in_use():
         found = []
@@ -117,8 +118,8 @@ def test_a_container_that_nobody_holds_has_no_files_open(path):
 
 
 def test_a_thousand_assignments_fill_one_log(tmp_path):
-    """Symptom: 1,000 times `v[i] = x; v[i]` left 3,004 files. Cause: each read closed the writer of the assignment before it, so that each
-    assignment had a log of two files. One log takes them all; a snapshot is still one file."""
+    """Symptom: 1,000 times `v[i] = x; v[i]` left 3,004 files. Cause: each read closed the writer of the assignment
+    before it, so each assignment had a log of two files. Now one log takes all; a snapshot is still one file."""
     path = tmp_path / "a.dry"
     with dry.create(path) as c:
         v = c.create_variable("v", "f8", (100,))

@@ -1,4 +1,4 @@
-"""Blocks are cut for the reads that are expected, hold what was put, and say why; predictions stand beside plans."""
+"""Blocks are cut for the expected reads, contain the put values, and explain the cut; plans include predictions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_plan_is_predicted_and_the_command_measures_it_beside(path: Path):
         assert part in done.stdout, done.stdout
 
 
-def test_reads_that_were_made_shape_what_is_laid_down_next(path: Path):
+def test_observed_reads_shape_the_next_blocks(path: Path):
     written(path, field()).close()
     with dry.open(path, "r+") as c:
         assert c["t"].learnt == ()

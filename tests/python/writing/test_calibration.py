@@ -1,4 +1,4 @@
-"""Calibration: what a store costs is measured, kept for its device, and used; hints never fail anything."""
+"""Calibration: a store's costs are measured, stored per device, and used; a missing or bad one causes no failure."""
 
 from __future__ import annotations
 

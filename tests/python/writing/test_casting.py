@@ -1,7 +1,7 @@
 """One casting rule for every way to write.
 
-Symptom: `w.put("a", f8)` was refused where `c["a"][...] = f8` rounded without a word, and declared fragments had a third rule. Cause: each
-way to write converted by itself. Every case below goes through all of them, so that no two can differ.
+Symptom: `w.put("a", f8)` was refused where `c["a"][...] = f8` silently rounded, and declared fragments had a third
+rule. Cause: each way to write had its own conversion. Every case below uses all of them, so that no two can differ.
 """
 
 import drystone as dry
@@ -25,7 +25,7 @@ def assign(c, value):
 
 
 def append(c, value):
-    """What xarray hands to the container, for a region of a variable that is there."""
+    """What xarray passes to the container, for a region of an existing variable."""
     drystone.xarray.arrays.Target(c, "v", [0], (2,))[...] = value
     c.commit()
 

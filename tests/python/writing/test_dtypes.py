@@ -1,4 +1,4 @@
-"""Every element type goes in and comes back, in every number of dimensions."""
+"""Every element type is written and read back, in every number of dimensions."""
 
 import drystone as dry
 import ml_dtypes
@@ -81,8 +81,8 @@ def h5py_enum(names, base="u1"):
     ],
     ids=str,
 )
-def test_object_is_refused_and_told_of_str(container, dtype):
-    # Symptom: `create_variable("b", object)` silently made strings, whatever was to be put.
+def test_object_is_refused_with_a_hint_to_str(container, dtype):
+    # Symptom: `create_variable("b", object)` silently made strings, whatever was put later.
     with pytest.raises(dry.InvalidArgumentError, match="dtype=str"):
         container.create_variable("v", dtype, (2,))
     assert "v" not in container
@@ -98,7 +98,7 @@ def test_object_is_refused_and_told_of_str(container, dtype):
     ids=str,
 )
 def test_an_enumeration_of_h5py_keeps_its_names(container, dtype):
-    # Symptom: the dtype of an HDF5 enumeration made a variable of integers, and the names were gone.
+    # Symptom: the dtype of an HDF5 enumeration made a variable of integers, and the names were lost.
     made = container.create_variable("v", dtype, (2,)).dtype
     given = np.dtype(dtype)
     inner, expected = (made["colour"].base, given["colour"].base) if given.names else (made, given)
@@ -124,7 +124,7 @@ def test_the_string_dtypes_of_h5py_numpy_and_xarray_are_strings(container):
 
 
 @pytest.mark.parametrize("dtype", ["S", "U", bytes, "nonsense", ("f4", (3,)), 3.5, None])
-def test_what_is_no_element_type_is_an_invalid_argument(container, dtype):
+def test_an_unknown_element_type_is_an_invalid_argument(container, dtype):
     with pytest.raises(dry.InvalidArgumentError):
         container.create_variable("v", dtype)
     assert "v" not in container
@@ -138,7 +138,7 @@ def test_what_is_no_element_type_is_an_invalid_argument(container, dtype):
         ("f4", ml_dtypes.bfloat16(2)), ("f2", np.array(1.0)), ([("a", "f4"), ("b", "i2", (2,))], (1.5, (1, 2))),
     ],
 )  # fmt: skip
-def test_cells_that_nobody_wrote_read_as_the_fill_value(container, dtype, fill):
+def test_unwritten_cells_read_as_the_fill_value(container, dtype, fill):
     V = container.create_variable("v", dtype, shape=(3,), fill_value=fill)
     expected = np.full(3, np.asarray(fill, V.dtype), V.dtype)
     same(V[...], expected)
@@ -198,7 +198,7 @@ def test_scalars_and_lists_that_would_change_are_refused(container, dtype, value
         w.put("v", value)
 
 
-def test_an_array_of_another_kind_is_refused_and_told_what_to_do(container):
+def test_an_array_of_another_kind_is_refused_with_advice(container):
     container.create_variable("v", "f4", shape=(2,))
     with container.writer() as w:
         with pytest.raises(dry.InvalidArgumentError, match=r"float32.*complex128.*astype"):

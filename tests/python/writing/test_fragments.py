@@ -157,7 +157,7 @@ def test_members_of_records_come_as_columns_and_go_as_columns(cells):
 
 
 def test_ranks_write_components_of_vectors_and_read_the_vectors(tmp_path):
-    """Each of three writers holds one component of every cell; who reads, whole cells. Coverage knows what is there."""
+    """Each of three writers has one component of every cell; a reader has whole cells. Coverage counts them."""
     with dry.create(tmp_path / "c.dry") as c:
         c.declare("""type Cell struct { vel [3]float64; spec [2, 2]float32; id int32 }
             dataset { var cell[6, 4] Cell steps }
@@ -203,7 +203,7 @@ def test_the_callers_memory_is_filled(tiles):
     assert np.shares_memory(found, out)
     assert (out[0] == 9).all(), "what lies outside is left alone"
     assert (out[1:-1, 1:-1][:5] == 1).all()
-    assert out[7, 1] == -1, "what nobody wrote is the fill value"
+    assert out[7, 1] == -1, "unwritten cells have the fill value"
     for bad in [np.zeros((8, 6), "f4"), out[:, ::2], [1, 2]]:
         with pytest.raises(dry.InvalidArgumentError, match="bytes"):
             halo.read(out=bad)

@@ -1,6 +1,6 @@
-"""Stored layouts: what `default` and `replica` fragments say is how data lies down, and reads see none of it.
+"""Stored layouts: `default` and `replica` fragments define the stored order, and reads do not depend on it.
 
-The oracle is NumPy: random datasets get random stored fragments, random puts and reads, and read as arrays do.
+The oracle is NumPy: random datasets get random stored fragments, random puts and reads, and must read as arrays do.
 """
 
 import json
@@ -99,7 +99,7 @@ class Random:
 
 
 def same(a, b):
-    """Equal in every member; padding is nobody's."""
+    """Equal in every member; padding does not count."""
     assert a.dtype == b.dtype
     for name in a.dtype.names or [None]:
         np.testing.assert_array_equal(a if name is None else a[name], b if name is None else b[name])
@@ -216,7 +216,7 @@ def test_a_struct_stored_whole_is_fetched_once(stripes):
     assert plan.read_bytes < 1.5 * 10 * 512 * 24
     assert c["p"].explain[...].read_bytes < 1.01 * 512 * 512 * 24
     np.testing.assert_array_equal(c["p"][10:20]["z"], values[2][10:20])
-    # One member of it alone is best read from its column, which is a replica.
+    # A single member is read best from its column, which is a replica.
     assert c["p"]["x"].explain[:, 3].replica == 1
     np.testing.assert_array_equal(c["p"]["x"][:, 3], values[0][:, 3])
 

@@ -1,4 +1,4 @@
-"""put() and out= take any memory layout, and take nothing that would change behind the caller's back."""
+"""put() and out= accept any memory layout, and refuse any that would change behind the caller's back."""
 
 import tracemalloc
 
@@ -124,7 +124,7 @@ def test_an_out_that_does_not_fit_is_refused(container, out, why):
 
 
 def test_out_whose_elements_share_memory_is_refused(container):
-    """It was filled as it came, so that elements showed the values of others."""
+    """Symptom: it was filled without a check, so elements showed the values of others."""
     container.create_variable("v", "i4", (3,))
     container["v"][...] = [1, 2, 3]
     V = container["v"]
@@ -147,7 +147,7 @@ def test_out_whose_elements_share_memory_is_refused(container):
     st.sampled_from(["u1", "i2", "i4"]),
 )
 def test_elements_share_memory_or_they_do_not(axes, dtype):
-    """Against the bytes of each element, for axes that interleave, too."""
+    """Compared with the bytes of each element, also for interleaved axes."""
     from drystone import views
 
     memory = np.zeros(256, "u1")[128:]

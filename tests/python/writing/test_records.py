@@ -1,4 +1,4 @@
-"""Records: the very same dtype comes back, and members are read and written alone."""
+"""Records: the same dtype is read back, and members can be read and written alone."""
 
 import re
 from pathlib import Path
@@ -86,7 +86,7 @@ PARTS = [
 
 
 def of_part(array, path):
-    """What NumPy has for a path."""
+    """NumPy's value for a path."""
     for name, index in re.findall(r"([a-z]+)(\[[^\]]*\])?", path):
         array = array[name]
         array = (
@@ -99,7 +99,7 @@ def of_part(array, path):
 
 @pytest.mark.parametrize("transform", [None, "shuffle,zstd:1"])
 def test_parts_of_member_arrays_are_written_alone_and_newest_wins_for_each_element(container, transform):
-    """Any order of puts of whole members and of parts of them, by several writers, steps and blocks, against NumPy."""
+    """Puts of whole records and of members in any order, by several writers, steps and blocks, against NumPy."""
     cell = np.dtype([("w", "f4", (2,)), ("k", "i2")])
     dtype = np.dtype([("v", "f8", (3,)), ("m", "i2", (2, 2)), ("p", cell, (2,))])
     fill = random_array(np.random.default_rng(12), dtype, (1,))[0]

@@ -41,7 +41,7 @@ def test_records_become_columns():
     assert (back["x"] == 0).all()
 
 
-def test_numbers_are_converted_as_told():
+def test_numbers_are_converted_as_requested():
     a = np.array([1.5, -300.0, np.nan, 1e9])
     with pytest.raises(dry.InvalidArgumentError):
         compile(Layout.of(4, "f8"), Layout.of(4, "i1"))
@@ -68,7 +68,7 @@ def test_short_floats_and_complex_numbers_become_what_numpy_makes_of_them(kind, 
 
 @pytest.mark.parametrize(("wrong", "what"), [({"shape": (-1,)}, "below zero"), ({"order": "Q"}, "order is")])
 def test_layouts_that_are_none_are_refused(wrong, what):
-    # The first was an OverflowError, the second was taken for "C".
+    # Symptom: the first was an OverflowError, the second was taken for "C".
     with pytest.raises(dry.InvalidArgumentError, match=what):
         Layout.of(**{"shape": (3,), "dtype": "f4", **wrong})
 

@@ -1,4 +1,4 @@
-"""Containers on several storage targets: everybody reads, publishes and removes them as they do any other."""
+"""Containers on several storage targets can be read, published and removed like any other."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_log_parts_and_shards_lie_on_the_targets_and_every_reader_finds_them(tmp
         assert len(in_logs) == 4
         assert c.describe().files["log"].nbytes > sum(f.stat().st_size for f in in_logs) > values.nbytes
     assert (zarr.open_group(tmp_path / "run.dry/zarr", mode="r")["t"][...] == values).all()
-    # A container that takes its place takes nothing over, and leaves nothing behind.
+    # A container that replaces it inherits nothing and leaves nothing behind.
     with dry.create(tmp_path / "run.dry", overwrite=True) as c:
         assert c.targets == ()
     assert [f for folder in folders(tmp_path) for f in files(folder)] == []

@@ -20,7 +20,8 @@ def test_texts_of_any_length_come_back(container, dtype):
 
 
 def test_one_text_is_assigned_to_a_variable_of_no_axes(container):
-    # An object array of no axes that is indexed with () is its element, and a `str` has no shape: this was an AttributeError.
+    # Indexing an object array without axes by () gives its element, and a `str` has no shape: this was an
+    # AttributeError.
     V = container.create_variable("s", str)
     V[...] = "größe"
     assert (V[()], V[...].shape) == ("größe", ())
@@ -68,7 +69,7 @@ def test_overlapping_blocks_of_texts_resolve_like_others(container, transform):
 
 
 @pytest.mark.parametrize("value", [[1, 2], np.arange(2), [b"a", b"b"], [None, "a"], np.zeros(2, "S1")])
-def test_what_is_no_text_is_refused(container, value):
+def test_values_other_than_texts_are_refused(container, value):
     container.create_variable("s", str, shape=(2,))
     with container.writer() as w, pytest.raises(dry.InvalidArgumentError, match="string"):
         w.put("s", value)

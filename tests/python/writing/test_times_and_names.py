@@ -1,4 +1,4 @@
-"""Times and enumerations: stored as integers with a meaning, and the same again through every face."""
+"""Times and enumerations: stored as integers with a meaning, and equal through every interface."""
 
 import datetime as dt
 import enum
@@ -54,8 +54,8 @@ def test_times_of_every_unit_come_back_bit_for_bit(tmp_path, unit, kind):
         np.testing.assert_array_equal(c.attrs["all"].view("i8"), array.view("i8"))
 
 
-def test_cells_that_nobody_wrote_are_no_times(container):
-    # Symptom that this prevents: a step that is missing reads as midnight of 1970-01-01, which is a time.
+def test_unwritten_cells_are_not_times(container):
+    # Symptom that this prevents: a missing step reads as midnight of 1970-01-01, which is a valid time.
     T = container.create_variable("t", "datetime64[s]", (3,))
     R = container.create_variable("r", [("n", "i4"), ("t", "m8[ms]", (2,))], (1,))
     given = container.create_variable("g", "M8[s]", (1,), fill_value="2000-01-01")
@@ -112,7 +112,7 @@ def test_a_time_without_a_unit_is_refused(container):
         container.create_variable("t", "M8", (1,))
 
 
-def test_the_meaning_is_part_of_what_a_variable_is(container):
+def test_the_meaning_is_part_of_a_variables_type(container):
     container.create_variable("t", "M8[s]", (1,))
     container.create_variable("t", "M8[s]", (1,))
     for other in ("M8[ms]", "m8[s]", "i8"):
@@ -152,7 +152,7 @@ def test_an_enumeration_keeps_names_and_numbers(tmp_path, base):
         assert dry.enum_names(V[...].dtype) == COLOURS
         assert dry.enum_names(c["r"].dtype["w"].base) == COLOURS
         assert dry.enum_names(c.attrs["colour"].dtype) == COLOURS
-        V[0] = 5  # as in HDF5, numbers need no name
+        V[0] = 5  # as in HDF5, integers need no name
         assert V[0] == 5
 
 
@@ -169,7 +169,7 @@ def test_enumerations_are_made_of_many_things():
     for wrong in ({}, {"a": 1.5}, ["a", "a"], {"a": 2**70}):
         with pytest.raises(InvalidArgumentError):
             dry.enum(wrong)
-    with pytest.raises(InvalidArgumentError, match="values"):
+    with pytest.raises(InvalidArgumentError, match="one integer type"):
         dry.enum({"a": 256}, "u1")
 
 
@@ -248,11 +248,11 @@ def test_conditions_compare_with_objects(measured):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("t > 'tomorrow'", "no instant"),
+        ("t > 'tomorrow'", "not an instant"),
         ("v == 'green'", "no value is named"),
         ("v > 'red'", "equal or not"),
-        ("d > '2026-01-01'", "no duration"),
-        ("d > '1 M'", "no duration"),
+        ("d > '2026-01-01'", "not a duration"),
+        ("d > '1 M'", "not a duration"),
         ("t + '1' > 3", "compared with a variable"),
         ("t * 2 > '2026'", "computed"),
     ],
@@ -487,3 +487,21 @@ def test_times_are_coordinates(container, tmp_path):
     assert "1970-01-02" in (tmp_path / "x.csv").read_text()
     assert dry.plot(container.path, "x", output=tmp_path / "x.png")
     assert (tmp_path / "x.png").exists()
+
+
+def test_csv_has_texts_of_bytes_and_times(tmp_path):
+    """Symptom: CSV had Python's `b'abc'` and `-1 day, 23:59:55`, and a bare integer for a time after the year 9999."""
+    with dry.create(tmp_path / "c.dry") as c:
+        c["s"] = np.array([b"abc", b"a\xff\\"])
+        c["d"] = np.array([90, -5], "m8[s]")
+        c["f"] = np.array([2**60, "NaT"], "M8[ms]")
+        c["r"] = np.array([(b"x", -5, [1, 2])], [("a", "S2"), ("t", "m8[s]"), ("v", "i2", (2,))])
+        for name, lines in {
+            "s": ["abc", r"a\xff\\"],
+            "d": ["90 seconds", "-5 seconds"],
+            "f": ["36536598-01-28T21:54:06.976", "NaT"],
+            "r": ['x,-5 seconds,"[1, 2]"'],
+        }.items():
+            dry.export(c, tmp_path / "x.csv", name, overwrite=True)
+            found = (tmp_path / "x.csv").read_text().splitlines()[1:]
+            assert found == [f"{n},{line}" for n, line in enumerate(lines)]

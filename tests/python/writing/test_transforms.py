@@ -1,4 +1,5 @@
-"""Codecs through the engine: what was put comes back, parts cost parts, statistics tell what is read, `auto` explains."""
+"""Codecs in the engine: values are preserved, partial reads cost less, statistics tell what is read, `auto` explains
+itself."""
 
 import itertools
 

@@ -280,7 +280,7 @@ fn remove(place: &ObjectRef, name: &[u8]) -> Result<()> {
     }
     state.dirty = true;
     if let Some(id) = removed.dtype.committed {
-        state.reap(id); // it stayed for this attribute, if its links are gone
+        state.reap(id); // the object was kept for this attribute if it has no links
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ pub(crate) unsafe extern "C" fn create(
     })
 }
 
-/// The fill value of a creation list, in the disk type; `None` if it is zero.
+/// The fill value of a creation list in the disk type; `None` if it is zero.
 fn fill_value(
     host: &'static Host,
     dcpl: Hid,
@@ -353,9 +353,8 @@ unsafe fn scatter(data: &[u8], buffer: Void, runs: &[(u64, u64)], item: usize) {
     }
 }
 
-/// A collective read sees what every rank wrote before it: all ranks make the call, so they can commit in it.
-/// If nothing was written since the last commit, that is one short message. Nothing waits for a device:
-/// `H5Fflush` and `H5Fclose` do.
+/// Before a collective read, commits what every rank wrote: all ranks make the call, so they can. If nothing was
+/// written since the last commit, that is one short message. It does not sync: `H5Fflush` and `H5Fclose` do.
 fn show_what_all_wrote(h: &Handle, dxpl: Hid) -> Result<()> {
     let opening = &h.context.opening;
     match opening.team().is_some() && opening.writable() && mpi::is_collective(h.context.host, dxpl) {
@@ -424,7 +423,7 @@ fn write_one(
     let (_, disk) = types_of(h)?;
     let item = transfer.program.size();
     if disk.is_variable() && h.context.opening.team().is_some() {
-        // As in native HDF5: the other ranks would have to know what one rank keeps.
+        // As in native HDF5: the other ranks would have to know what one rank writes to its heap.
         return Err(Failure::unsupported(
             "values of variable length cannot be written by several ranks together",
         ));

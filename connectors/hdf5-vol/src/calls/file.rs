@@ -29,7 +29,7 @@ fn config(host: &Host, fapl: Hid) -> Result<Config> {
     if info.is_null() {
         return Ok(Config::default());
     }
-    // SAFETY: only our own class makes what stands in the list.
+    // SAFETY: only our own class makes the values in the list.
     let config = unsafe { Box::from_raw(info.cast::<Info>()) };
     config.map_err(|why| Failure::invalid(format!("HDF5_VOL_CONNECTOR: {why}")))
 }
@@ -42,7 +42,7 @@ fn handle(host: &'static Host, opening: Arc<Opening>, fapl: Hid) -> Void {
     hold(context)
 }
 
-/// The handle that a program gets for a file.
+/// The handle of a file for a program.
 fn hold(context: Arc<Context>) -> Void {
     let made = Handle::hold(context.clone(), ObjectKind::File, ROOT, b"/".to_vec());
     context.file.store(made as usize, Ordering::SeqCst);
@@ -313,7 +313,7 @@ pub(crate) unsafe extern "C" fn specific<const H: usize>(
                     let asked = args.args.equal;
                     *asked.same = match Handle::from_void(asked.other) {
                         Ok(other) => Arc::ptr_eq(&h.context.opening.shared, &other.context.opening.shared),
-                        Err(_) => true, // what is shown in mimic: one file stands for all
+                        Err(_) => true, // with mimic: one file stands for all
                     };
                 }
                 op => return Err(Failure::unsupported(format!("operation {op} on a file"))),
@@ -350,7 +350,7 @@ pub(crate) unsafe extern "C" fn optional(
     })
 }
 
-/// Bytes of the container that are committed.
+/// Bytes of the container's files.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
     if let Some(url) = far::url(path.as_os_str().as_encoded_bytes()) {
@@ -368,7 +368,7 @@ fn size_of_file(h: &Handle) -> u64 {
     }
     match crate::file::stub::read(path) {
         Ok(crate::file::stub::FileContent::Stub(stub)) => sum(&path.with_file_name(stub.container)),
-        _ => sum(path), // a container that is named itself
+        _ => sum(path), // a container opened directly, without a stub
     }
 }
 
@@ -378,8 +378,7 @@ pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
             1 => h.context.publish(),
             _ => Ok(()),
         });
-        // The library keeps a file that could not be closed: the program can free space and try again, or
-        // end.
+        // The library keeps a file that could not be closed: the program can free space and try again, or end.
         if flushed.is_err() && !h.told.replace(true) {
             return flushed;
         }

@@ -1,4 +1,4 @@
-//! How the library holds the connector's configuration, and the objects that it is shown behind ids.
+//! Introspection: the connector's configuration in the library, and the objects behind ids.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 

@@ -378,7 +378,7 @@ impl Shared {
     }
 }
 
-/// Where a block goes.
+/// The destination of a block.
 pub(crate) struct Target {
     writer: Writer,
     path: String,
@@ -434,7 +434,7 @@ impl FileState {
         }
     }
 
-    /// Where values of a dataset are put; `None` if it is gone.
+    /// The destination of a dataset's values; `None` if the dataset was removed.
     fn target(&mut self, dataset: Id) -> Result<Option<Target>> {
         if self.tree.dataset(dataset).is_some_and(|d| d.variable.is_none()) {
             self.make_variables()?;
@@ -479,7 +479,7 @@ impl FileState {
 
     /// A number that is the same on ranks with the same tree.
     pub(crate) fn digest(&self, team: &Team) -> u64 {
-        // What was not changed since the last agreement still agrees.
+        // Unchanged state was agreed on before.
         let touched = self.dirty || !self.heap.pending.is_empty();
         match team.agreed.load(Ordering::SeqCst) {
             agreed if !touched && agreed != 0 => agreed,

@@ -220,7 +220,7 @@ impl FileState {
     }
 }
 
-/// Creates the variables of `made` from an id on, as they are there.
+/// Creates the variables of `made` with `from` and later ids, under the same ids.
 fn add(
     schema: &mut Schema,
     made: &Schema,

@@ -1,6 +1,6 @@
-//! What lies at a URL, as a file: the container lies there itself, and no stub leads to it.
+//! Files at URLs: the container itself is at the URL, without a stub.
 //!
-//! Invariant: a container without the catalogue of HDF5's names is changed, replaced or removed by nothing here.
+//! Invariant: this module never changes, replaces or removes a container without the catalogue of HDF5 names.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use crate::library::failure::{Failure, Result, system};
 pub(super) const CREATE: &str = "unable to create file";
 pub(super) const OPEN: &str = "unable to open file";
 
-/// The name of a file, if it is a URL of a far store.
+/// The URL, if the name of a file is one of a far store.
 pub(crate) fn url(name: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok().filter(|name| drystone::is_url(name))
 }
 
-/// An error of a far store as one of a file. Programs act on "there is none" and "there is one".
+/// An error of a far store as an error of a file. Programs react to "not found" and "exists".
 pub(super) fn failed(url: &str, what: &str, e: Error) -> Failure {
     let number = match e.kind() {
         ErrorKind::NotFound => rustix::io::Errno::NOENT,
@@ -31,7 +31,7 @@ pub(super) fn failed(url: &str, what: &str, e: Error) -> Failure {
     Failure { message: format!("{}: {e}", told.message), ..told }
 }
 
-/// What a file at a URL cannot be.
+/// Refuses options that files at a URL cannot have.
 pub(super) fn check(url: &str, config: &Config, userblock: u64) -> Result<()> {
     if config.publish {
         return Err(Failure::unsupported(format!(
@@ -47,7 +47,7 @@ pub(super) fn check(url: &str, config: &Config, userblock: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether programs wrote the container through HDF5, or nothing at all yet.
+/// Whether programs wrote the container through HDF5, or nothing was written yet.
 pub(super) fn is_ours(container: &Container) -> bool {
     container.schema().resolve(CATALOGUE).is_some()
 }
@@ -61,14 +61,14 @@ pub(super) fn not_ours(url: &str) -> Failure {
     }
 }
 
-/// A program wants to change what others wrote.
+/// Refuses to change a container that was not written through HDF5.
 pub(super) fn read_only(url: &str) -> Failure {
     let told = system(Path::new(url), OPEN, &rustix::io::Errno::ACCESS.into());
     let why = "it was not written through HDF5, so HDF5 programs may read it, not change it";
     Failure { message: format!("{}: {why}", told.message), ..told }
 }
 
-/// Whether a program that uses HDF5 can open what lies at a URL: any container. An error if there is nothing.
+/// Whether an HDF5 program can open the URL: any container. An error if there is nothing.
 pub(super) fn accessible(url: &str) -> Result<bool> {
     Container::open(url, Mode::Read).map(|_| true).map_err(|e| failed(url, OPEN, e))
 }
@@ -84,7 +84,7 @@ pub(super) fn remove(url: &str) -> Result<()> {
     Container::remove_url(url, &StoreOptions::default()).map_err(|e| failed(url, what, e))
 }
 
-/// Bytes that lie at a URL.
+/// Bytes stored at a URL.
 pub(crate) fn size(url: &str) -> drystone::Result<u64> {
     let store = drystone::open_store(url, &[])?;
     Ok(store.list("")?.iter().map(|entry| entry.len).sum())

@@ -1,22 +1,22 @@
-//! The lock of a file at a URL: every commit builds on the last one that this program saw or made.
+//! The lock of a file at a URL: every commit builds on the last one that this process saw or made.
 //!
-//! A far store has no lock that ends with its holder. So a file that a program changes alone knows the newest
-//! version it has seen or made, its *head*, and commits on that version only. A commit of another program in
-//! between fails the next flush, and neither program loses what it flushed before. Ranks commit side by side, so
-//! a file of several ranks has no head.
+//! A far store has no lock that is released when its holder dies. So a file that one process writes records the
+//! newest version it has seen or made, its *head*, and commits only on that version. If another program commits
+//! in between, the next flush fails, and neither program loses what it flushed before. Ranks commit
+//! concurrently, so a file of several ranks has no head.
 
 use drystone::{Container, Error, ErrorKind, Writer};
 
 use crate::library::failure::{Failure, Result};
 
-/// The newest version of a file that this program has seen or made, and where the file is.
+/// The newest version of a file that this process has seen or made, and the file's location.
 pub(crate) struct Head {
     url: String,
     version: u64,
 }
 
 impl Head {
-    /// That of a container that was just created or opened.
+    /// The head of a container that was just created or opened.
     pub(super) fn of(url: &str, container: &Container) -> Head {
         Head { url: url.into(), version: container.snapshot().version() }
     }
@@ -29,8 +29,8 @@ impl Head {
         ))
     }
 
-    /// Records a commit of the schema, which takes whatever is newest for its base: an error if that was
-    /// another program's.
+    /// Records a commit of the schema, which builds on the newest version: an error if another program made
+    /// that version.
     pub(super) fn check(&mut self, container: &Container, changed: bool) -> Result<()> {
         let now = container.snapshot().version();
         if now != self.version + u64::from(changed) {
@@ -40,9 +40,9 @@ impl Head {
         Ok(())
     }
 
-    /// Commits what a writer holds, on the head only.
+    /// Commits a writer's data, on the head only.
     pub(super) fn commit(&mut self, container: &Container, writer: &Writer) -> Result<()> {
-        // Most often found here, before a sealed log is left behind that no commit may take.
+        // A conflict is usually found here, before a sealed log is left behind that no commit may include.
         container.refresh()?;
         if container.snapshot().version() != self.version {
             return Err(self.overtaken());

@@ -4,8 +4,8 @@
 //! axis, which is unlimited. The values of derived variables are computed when they are read. Local variables, whose
 //! blocks are not one array, and types that HDF5 does not have are left out.
 //!
-//! Invariant: an object keeps its number as long as its path leads to an object of the same kind, so that handles that
-//! are open lead to what a refresh finds.
+//! Invariant: an object keeps its number as long as its path leads to an object of the same kind, so open
+//! handles refer to the refreshed objects.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ use crate::model::tree::{
     Attribute, Body, Dataset, Group, Id, Object, Properties, ROOT, Space, Target, Times, Tree,
 };
 
-/// Of a dataset's properties (`H5D_layout_t`).
+/// Layout of a dataset (`H5D_layout_t`).
 const CONTIGUOUS: u8 = 1;
 const CHUNKED: u8 = 2;
 
-/// Whether a container was filled by other means than HDF5. One without anything is the empty file of a program that
-/// was killed before its first flush.
+/// Whether a container was filled without HDF5. An empty one is the file of a program that was killed before
+/// its first flush.
 pub(super) fn is_native(schema: &Schema) -> bool {
     schema.resolve(CATALOGUE).is_none()
         && (!schema.variables.is_empty() || schema.groups.keys().any(|path| !path.is_empty()))
@@ -105,7 +105,7 @@ fn add(tree: &mut Tree, known: Option<Id>, object: Object) -> Id {
     }
 }
 
-/// The group at a path, with those that it lies in.
+/// The group at a path, created with its parents.
 fn group(tree: &mut Tree, known: &BTreeMap<(String, bool), Id>, path: &str) -> Id {
     let mut at = ROOT;
     for (end, _) in path.match_indices('/').chain([(path.len(), "")]).filter(|(end, _)| *end > 0) {
@@ -131,7 +131,7 @@ fn dataset(container: &Container, path: &str, variable: &Variable) -> Option<Dat
     }
     let dtype = native_type::stored(&variable.dtype, variable.meaning.as_ref())?;
     let steps = u64::from(variable.steps);
-    // The inputs of a derived variable say how large it is; where one is gone, the error comes when it is read.
+    // The inputs of a derived variable determine its shape. If one was deleted, the error comes when it is read.
     let now = container.reading(path, None).map(|reading| reading.shape().to_vec());
     let dims = now.unwrap_or_else(|_| {
         let axis = container.snapshot().step_axis();
@@ -198,8 +198,8 @@ fn attribute(value: Value, kept: &mut Vec<u8>) -> Option<Attribute> {
     (data.len() as u64 == expected).then_some(Attribute { order: 0, cset: 1, dtype, space, data })
 }
 
-/// Appends the bytes of an element of variable length to `kept`, whose first byte has the place `first`. Returns the
-/// element as it is stored: how many items it has, and where they are. `None` if there are too many items.
+/// Appends the bytes of an element of variable length to `kept`, whose first byte has the offset `first`.
+/// Returns the element as stored: its number of items, and their offset. `None` if there are too many items.
 fn element(kept: &mut Vec<u8>, first: u64, bytes: &[u8], item: usize) -> Option<[u8; VARIABLE as usize]> {
     let mut out = [0; VARIABLE as usize];
     let count = u32::try_from(bytes.len() / item).ok()?;
@@ -213,7 +213,8 @@ fn element(kept: &mut Vec<u8>, first: u64, bytes: &[u8], item: usize) -> Option<
     Some(out)
 }
 
-/// Reads texts or lists: the bytes go to the heap in memory, and `out` gets their lengths and where they are.
+/// Reads texts, lists, or records with such members: their bytes go to the heap in memory; `out` gets lengths and
+/// offsets in their places.
 pub(super) fn read_variable_length(
     heap: &mut Heap,
     reading: &Reading,
@@ -221,18 +222,114 @@ pub(super) fn read_variable_length(
     count: &[u64],
     out: &mut [u8],
 ) -> Result<()> {
-    let (cells, _) = reading.read_strings(&Selection::boxed(first, count))?;
-    if out.len() != cells.len() * VARIABLE as usize {
-        return Err(Failure::damaged("elements of variable length have another size than their type"));
+    let wanted = Selection::boxed(first, count);
+    let DType::Record(_) = &reading.variable().dtype else {
+        return read_texts(heap, reading, &wanted, out);
+    };
+    let (records, _) = reading.read_records(&wanted)?;
+    let moves = moves(&reading.variable().dtype)
+        .ok_or_else(|| Failure::unsupported("a record whose elements are too large for HDF5"))?;
+    let item = reading.item() as usize;
+    let size = moves.last().map_or(0, |last| last.to + last.size());
+    let cells = records.cells.chunks_exact(item.max(1));
+    if size == 0 || out.len() != cells.len() * size {
+        return Err(another_size());
     }
-    let item = match &reading.variable().dtype {
+    for (number, (cell, out)) in cells.zip(out.chunks_exact_mut(size)).enumerate() {
+        for part in &moves {
+            let to = &mut out[part.to..part.to + part.size()];
+            match &part.values {
+                None => {
+                    to.copy_from_slice(cell.get(part.from..part.from + part.len).ok_or_else(another_size)?)
+                }
+                Some(Values { leaf, item }) => {
+                    let own = records
+                        .values
+                        .get(*leaf)
+                        .and_then(|v| v.get(number * part.len..))
+                        .unwrap_or_default();
+                    if own.len() < part.len {
+                        return Err(another_size());
+                    }
+                    for (to, bytes) in to.chunks_exact_mut(VARIABLE as usize).zip(own) {
+                        to.copy_from_slice(&kept_element(heap, bytes, *item)?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A leaf member of a record: where the engine has it, and where HDF5 does.
+struct Move {
+    from: usize,
+    to: usize,
+    /// Bytes of a member of fixed size; the number of values of another.
+    len: usize,
+    values: Option<Values>,
+}
+
+/// Values of any length.
+struct Values {
+    /// The number of the member among those of any length.
+    leaf: usize,
+    /// Bytes of an item of a value.
+    item: usize,
+}
+
+impl Move {
+    /// Bytes of the member in HDF5's element.
+    fn size(&self) -> usize {
+        if self.values.is_some() { self.len * VARIABLE as usize } else { self.len }
+    }
+}
+
+/// The leaf members of a record, in the order of their places. `None` if an element is too large for HDF5.
+fn moves(dtype: &DType) -> Option<Vec<Move>> {
+    let mut leaf = 0;
+    let mut found = Vec::new();
+    for member in dtype.leaves() {
+        let values = member.dtype.is_blob().then(|| Values { leaf, item: item_of(&member.dtype) });
+        leaf += usize::from(values.is_some());
+        let len = if values.is_some() { member.repeat as usize } else { member.size as usize };
+        found.push((member.offset, Move { from: member.offset as usize, to: 0, len, values }));
+    }
+    found.sort_by_key(|(offset, _)| *offset);
+    let mut many = 0;
+    for (offset, part) in &mut found {
+        part.to = native_type::stored_offset(*offset, many)? as usize;
+        many += if part.values.is_some() { part.len as u64 } else { 0 };
+    }
+    Some(found.into_iter().map(|(_, part)| part).collect())
+}
+
+fn another_size() -> Failure {
+    Failure::damaged("elements of variable length have another size than their type")
+}
+
+/// Bytes of an item of a text or list.
+fn item_of(dtype: &DType) -> usize {
+    match dtype {
         DType::Ragged(scalar) => scalar.size() as usize,
         _ => 1,
-    };
+    }
+}
+
+/// A value as stored; its bytes go to the heap in memory.
+fn kept_element(heap: &mut Heap, bytes: &[u8], item: usize) -> Result<[u8; VARIABLE as usize]> {
+    element(&mut heap.pending, heap.stored, bytes, item)
+        .ok_or_else(|| Failure::range("a value of 4 GiB or more"))
+}
+
+fn read_texts(heap: &mut Heap, reading: &Reading, wanted: &Selection, out: &mut [u8]) -> Result<()> {
+    let (cells, _) = reading.read_strings(wanted)?;
+    if out.len() != cells.len() * VARIABLE as usize {
+        return Err(another_size());
+    }
+    let item = item_of(&reading.variable().dtype);
     for (out, bytes) in out.chunks_exact_mut(VARIABLE as usize).zip(&cells) {
-        let made = element(&mut heap.pending, heap.stored, bytes, item)
-            .ok_or_else(|| Failure::range("a value of 4 GiB or more"))?;
-        out.copy_from_slice(&made);
+        out.copy_from_slice(&kept_element(heap, bytes, item)?);
     }
     Ok(())
 }

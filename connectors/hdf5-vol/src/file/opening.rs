@@ -109,13 +109,13 @@ impl Opening {
     /// call.
     pub fn flush(&self) -> Result<()> {
         match self.shared.team.is_some() && !self.together {
-            true => Ok(()), // this opening is nobody else's business: it waits for what all do together
+            true => Ok(()), // opened by one rank alone: it must not call a collective function
             false => self.shared.flush(),
         }
     }
 
-    /// Shows what every rank wrote to all of them. A collective call for a file of several ranks; it waits
-    /// for no device.
+    /// Commits what every rank wrote, so that all ranks see it. A collective call for a file of several ranks;
+    /// it does not sync.
     pub fn show(&self) -> Result<()> {
         match self.together {
             true => self.shared.show_together(),
@@ -305,7 +305,7 @@ impl Opening {
             let _ = std::fs::remove_dir_all(&folder);
         })?;
         if let Some(old) = old {
-            let _ = std::fs::remove_dir_all(old); // nobody names it any more
+            let _ = std::fs::remove_dir_all(old); // nothing refers to it any more
         }
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let tree = new.tree;
@@ -441,7 +441,7 @@ impl Opening {
         Ok(Opening::of(shared, flags, name, together))
     }
 
-    /// A container that is named itself, without a stub: for reading.
+    /// A container opened directly, without a stub: read-only.
     fn read_only(
         path: PathBuf,
         config: Config,

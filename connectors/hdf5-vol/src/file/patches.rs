@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_take_their_own_cells_and_give_what_was_written() {
+    fn shares_take_their_own_cells_and_return_the_written_ones() {
         // 4 rows of 3, in which two ranks write alternate cells but leave out the last.
         let item = 1;
         let mut all = Vec::new();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_is_taken_again_and_no_more_is_kept_than_allowed() {
+    fn returned_buffers_are_reused_and_no_more_are_kept_than_allowed() {
         let mut spare = Spare::default();
         let mut first = spare.take(3 * LARGE);
         assert!(first.is_empty() && first.capacity() >= 3 * LARGE);

@@ -45,7 +45,7 @@ pub struct Resident {
     pub(crate) dirty: bool,
 }
 
-/// What the commit of a flush will create.
+/// Variables that the commit of a flush will create.
 pub(crate) struct Deferred {
     /// Ids from this one on are deferred.
     pub(super) from: u32,
@@ -92,7 +92,7 @@ pub struct FileState {
     pub(crate) variables: BTreeMap<u32, String>,
     /// Variables from this id on were not searched for those that other ranks have created.
     pub(crate) adopted: u32,
-    /// What the commit of the current flush will create.
+    /// Variables that the commit of the current flush will create.
     pub(crate) deferred: Option<Deferred>,
     /// The ranks are agreeing on which variables exist: none is created now.
     pub(crate) meeting: bool,
@@ -117,7 +117,7 @@ pub struct Shared {
     pub writable: bool,
     /// Its number, as programs see it.
     pub number: u64,
-    /// What the first opener configured.
+    /// The configuration of the first opener.
     pub config: Config,
     pub(crate) state: Mutex<FileState>,
     pub(crate) wake: Condvar,

@@ -6,7 +6,7 @@ use std::path::Path;
 pub use drystone::find_hdf5_stub as find;
 pub use drystone_format::hdf5_stub::{FileContent, SIGNATURE, Stub};
 
-/// Puts the stub at a path, whole, in place of whatever is there, behind a user block of zeros.
+/// Writes the stub to a path, after a user block of zeros; replaces an existing file as a whole.
 pub fn write(stub: &Stub, path: &Path, userblock: u64, sync: bool) -> std::io::Result<()> {
     let bytes = stub.encode().ok_or_else(|| {
         std::io::Error::new(std::io::ErrorKind::InvalidFilename, "the name is too long for a stub")

@@ -434,7 +434,7 @@ impl FileState {
         if reading.variable().uid != uid {
             return Err(Failure::damaged(format!("{path} is not the variable that the catalogue means")));
         }
-        if reading.variable().dtype.is_blob() {
+        if reading.has_blobs() {
             return native::read_variable_length(&mut self.heap, &reading, first, count, out);
         }
         let element = crate::model::element::Element::of(&reading.variable().dtype, dataset.dtype.size);

@@ -45,7 +45,7 @@ impl FileState {
         self.variables = schema.named().map(|(path, v)| (v.id, path.to_owned())).collect();
     }
 
-    /// Has a dataset none?
+    /// Whether a dataset has no variable.
     pub(crate) fn misses_variables(&self) -> bool {
         self.tree.objects.values().any(Self::lacks_variable)
     }

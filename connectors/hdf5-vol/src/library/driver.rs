@@ -1,4 +1,4 @@
-//! The file driver that a program chose: where it wants the bytes, as far as the connector can honour that.
+//! The program's file driver: where the program wants the bytes stored, as far as the connector can honour that.
 //!
 //! For drivers that write the file by its name (sec2, stdio, log, mpio, core with a backing store) the
 //! container takes the file's place. The core driver without backing store promises that nothing is left: its
@@ -17,7 +17,7 @@ use crate::library::host::{Host, quietly};
 /// `H5FD_FEAT_DEFAULT_VFD_COMPATIBLE`: the driver's files have the format of the default driver's.
 const LIKE_THE_DEFAULT: std::ffi::c_ulong = 0x8000;
 
-/// Where a file is kept.
+/// The location of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMedium {
     /// At its name.

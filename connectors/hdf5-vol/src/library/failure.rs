@@ -13,7 +13,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a callback gives.
+/// The result of a callback.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 macro_rules! kinds {

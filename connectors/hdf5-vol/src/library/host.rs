@@ -319,7 +319,7 @@ pub fn quietly<T>(host: &Host, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What `H5Iiterate` and the like call back with.
+/// The type of callbacks of `H5Iiterate` and similar functions.
 pub type IdOp = unsafe extern "C" fn(Hid, Void) -> Herr;
 /// A C string of the library's caller.
 pub type Text = *const c_char;

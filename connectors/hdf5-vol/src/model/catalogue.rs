@@ -186,7 +186,7 @@ fn check(tree: &Tree) -> Result<(), &'static str> {
     }
 }
 
-/// What is written of objects.
+/// Encoding of objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Everything,

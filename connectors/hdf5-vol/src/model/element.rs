@@ -13,7 +13,7 @@ use crate::model::tree::{Dataset, Filter, Space};
 /// A variable's type, and whether a trailing axis holds the bytes of an element.
 #[derive(Debug, Clone)]
 pub struct Element {
-    /// Of one cell of the variable.
+    /// The type of one cell of the variable.
     pub dtype: DType,
     /// Bytes of an element, where they have an axis of their own.
     pub trailing: Option<u64>,

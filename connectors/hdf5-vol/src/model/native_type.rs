@@ -1,7 +1,10 @@
 //! Element types of the engine as types of HDF5: for containers that HDF5 programs did not write.
 //!
-//! The bytes of an element are the same on both sides. A `bool` is the enumeration that h5py makes of it, a text of
-//! UTF-32 an array of code points, and a complex number a compound of `r` and `i`.
+//! The bytes of an element of fixed size are the same on both sides. A `bool` is an enumeration, as in h5py; a text of
+//! UTF-32 is an array of code points; a complex number is a compound of `r` and `i`.
+//!
+//! The engine refers to a value of any length by 16 bytes, HDF5 by [`VARIABLE`]. So in a record with such members, each
+//! of them moves the following members by the difference ([`stored_offset`]).
 
 use drystone_format::dtype::{DType, Record, Scalar};
 use drystone_format::meaning::Meaning;
@@ -13,18 +16,23 @@ use crate::model::tree::StoredType;
 /// Bytes of a stored element of variable length: its length, and where it is kept ([`crate::calls::blob`]).
 pub const VARIABLE: u32 = 20;
 
+/// Bytes by which a stored element of variable length is longer than the engine's reference.
+const LONGER: u32 = VARIABLE - 16;
+
 /// The stored type of a variable's elements; `None` where HDF5 has none.
 pub fn stored(dtype: &DType, meaning: Option<&Meaning>) -> Option<StoredType> {
-    let datatype = match dtype {
-        DType::String => Datatype::AnyText,
-        DType::Ragged(scalar) => Datatype::NumberList(number(*scalar)?),
-        _ => fixed(dtype, meaning)?,
-    };
-    let size = if dtype.is_blob() { VARIABLE } else { datatype.size() };
-    of(&datatype, size)
+    let datatype = datatype(dtype, meaning)?;
+    let many = dtype.leaves().iter().filter(|leaf| leaf.dtype.is_blob()).map(|leaf| leaf.repeat).sum();
+    of(&datatype, stored_offset(datatype.size(), many)?)
 }
 
-/// A type whose elements have the size that it says.
+/// The offset in a stored element of what follows `many` values of any length and has this offset in the engine's
+/// element. `None` if HDF5 has no elements of that size.
+pub fn stored_offset(offset: u32, many: u64) -> Option<u32> {
+    u32::try_from(many).ok()?.checked_mul(LONGER)?.checked_add(offset)
+}
+
+/// A type with the size of an element.
 pub fn plain(datatype: &Datatype) -> Option<StoredType> {
     of(datatype, datatype.size())
 }
@@ -34,7 +42,7 @@ fn of(datatype: &Datatype, size: u32) -> Option<StoredType> {
     Some(StoredType { encoded: [vec![3, 0], datatype.message()?].concat(), size, committed: None })
 }
 
-fn fixed(dtype: &DType, meaning: Option<&Meaning>) -> Option<Datatype> {
+fn datatype(dtype: &DType, meaning: Option<&Meaning>) -> Option<Datatype> {
     Some(match dtype {
         DType::Scalar(Scalar::Bool) => {
             let names = vec![("FALSE".into(), 0), ("TRUE".into(), 1)];
@@ -54,7 +62,8 @@ fn fixed(dtype: &DType, meaning: Option<&Meaning>) -> Option<Datatype> {
             Datatype::Array { shape: vec![*len], of: Box::new(Datatype::Number(Number::U32)) }
         }
         DType::Record(record) => compound(record, meaning)?,
-        DType::String | DType::Ragged(_) => return None,
+        DType::String => Datatype::AnyText,
+        DType::Ragged(scalar) => Datatype::NumberList(number(*scalar)?),
     })
 }
 
@@ -64,7 +73,7 @@ fn compound(record: &Record, meaning: Option<&Meaning>) -> Option<Datatype> {
         _ => None,
     };
     let members = record.members.iter().map(|member| {
-        let cell = fixed(&member.dtype, below(&member.name))?;
+        let cell = datatype(&member.dtype, below(&member.name))?;
         let shape: Vec<u32> = member.shape.iter().map(|n| u32::try_from(*n).ok()).collect::<Option<_>>()?;
         let datatype = match shape.len() {
             0 => cell,
@@ -103,7 +112,7 @@ mod tests {
     use drystone_format::dtype;
 
     #[test]
-    fn what_is_encoded_is_recognised_again() {
+    fn encoded_types_are_recognised() {
         let scalars = [
             Scalar::I8,
             Scalar::I16,
@@ -156,11 +165,33 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_type_in_hdf5_is_none() {
-        let member = dtype::Member { name: "s".into(), dtype: DType::String, shape: vec![], offset: 0 };
+    fn values_of_any_length_take_20_bytes() {
+        assert_eq!(stored(&DType::String, None).unwrap().size, 20);
+        let member =
+            |name: &str, dtype, shape, offset| dtype::Member { name: name.into(), dtype, shape, offset };
+        let inner = DType::Record(Record {
+            itemsize: 17,
+            members: vec![
+                member("hits", DType::Ragged(Scalar::F32), vec![], 0),
+                member("on", DType::Scalar(Scalar::Bool), vec![], 16),
+            ],
+        });
+        let members = vec![
+            member("id", DType::Scalar(Scalar::I32), vec![], 0),
+            member("names", DType::String, vec![3], 4),
+            member("in", inner, vec![2], 52),
+        ];
+        let record = DType::Record(Record { itemsize: 86, members });
+        assert_eq!(stored(&record, None).unwrap().size, 4 + 3 * 20 + 2 * (20 + 1));
+        assert_eq!(stored_offset(u32::MAX, 1), None);
+    }
+
+    #[test]
+    fn types_that_hdf5_lacks_have_none() {
+        let member =
+            dtype::Member { name: "s".into(), dtype: DType::Ragged(Scalar::C64), shape: vec![], offset: 0 };
         let record = DType::Record(Record { itemsize: 16, members: vec![member] });
         assert_eq!(stored(&record, None), None);
         assert_eq!(stored(&DType::Ragged(Scalar::C64), None), None);
-        assert_eq!(stored(&DType::String, None).unwrap().size, VARIABLE);
     }
 }

@@ -29,7 +29,7 @@ pub fn record(encoded: &[u8], size: u32) -> Option<DType> {
     (found.size == size && found.shape.is_empty() && found.dtype.validate().is_ok()).then_some(found.dtype)
 }
 
-/// The names of an enumeration's values, or those of the enumerations in a compound, of `dtype`, as which it is kept.
+/// The names of the values of an enumeration, or of the enumerations in a compound, which is stored as `dtype`.
 pub fn meaning(encoded: &[u8], dtype: &DType) -> Option<Meaning> {
     let (found, _) = read(encoded.get(2..)?, 0)?;
     found.meaning.filter(|meaning| meaning.validate(dtype).is_ok())
@@ -134,7 +134,7 @@ fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
     Some((ParsedType { dtype, shape, size, meaning }, at.0))
 }
 
-/// The names of an enumeration; `None` where one is no UTF-8, or the integers are not in the engine's order of bytes.
+/// The names of an enumeration; `None` if one is not UTF-8, or the integers are not in the engine's byte order.
 fn named(names: &[&[u8]], values: &[u8], base: &DType) -> Option<Meaning> {
     let DType::Scalar(scalar) = base else { return None };
     let size = scalar.size() as usize;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_no_record() {
+    fn a_compound_that_does_not_fit_is_no_record() {
         let whole = example(3);
         assert_eq!(record(&whole, 71), None);
         for end in 0..whole.len() {

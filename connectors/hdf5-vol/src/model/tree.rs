@@ -25,7 +25,7 @@ pub const TRACKED: u8 = 1;
 /// A datatype as `H5Tencode` writes it, and the bytes of one element in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoredType {
-    /// What `H5Tencode` gave.
+    /// The encoding by `H5Tencode`.
     pub encoded: Vec<u8>,
     /// Bytes of one stored element.
     pub size: u32,
@@ -122,7 +122,7 @@ impl Dataset {
     }
 }
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// To an object of this file.
@@ -152,7 +152,7 @@ pub struct Group {
     pub order: u8,
 }
 
-/// What an object is.
+/// The kind of an object, with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Body {
@@ -173,7 +173,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of something made now.
+    /// The times of a new object.
     pub fn now(tracked: bool) -> Self {
         let t = if tracked { seconds() } else { 0 };
         Times { tracked, access: t, modified: t, changed: t, born: t }
@@ -500,7 +500,7 @@ impl Tree {
         None
     }
 
-    /// Where a path leads by hard links alone.
+    /// The target of a path, following hard links only.
     pub fn plain(&self, path: &[u8]) -> Option<Id> {
         let mut at = ROOT;
         for name in path.split(|b| *b == b'/').filter(|n| !n.is_empty() && *n != b".") {

@@ -1,4 +1,4 @@
-//! What all handles of one opening share.
+//! The state shared by all handles of one opening.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
 use crate::library::props::List;
 
-/// What all handles of one opening share.
+/// The state shared by all handles of one opening.
 pub struct Context {
     /// The library.
     pub host: &'static Host,

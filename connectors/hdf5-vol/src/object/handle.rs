@@ -20,11 +20,11 @@ use crate::object::kind::ObjectKind;
 use crate::object::place::ObjectRef;
 use crate::object::shadow;
 
-/// Something open.
+/// An open object.
 pub struct Handle {
     /// Its opening.
     pub context: Arc<Context>,
-    /// What it is.
+    /// The kind of object.
     pub kind: ObjectKind,
     /// The object; for an attribute the object that has it.
     pub id: Id,
@@ -124,12 +124,12 @@ impl Handle {
         Ok(())
     }
 
-    /// Where it is.
+    /// The location of its object.
     pub fn place(&self) -> ObjectRef {
         ObjectRef { context: self.context.clone(), id: self.id, name: self.name.clone() }
     }
 
-    /// As the library holds it.
+    /// The handle as the library holds it.
     pub fn void(&self) -> Void {
         std::ptr::from_ref(self).cast_mut().cast()
     }

@@ -1,10 +1,10 @@
-//! What can be open.
+//! The kinds of open objects.
 
 use std::ffi::c_int;
 
 use crate::library::abi::id;
 
-/// What is open.
+/// The kind of an open object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ObjectKind {

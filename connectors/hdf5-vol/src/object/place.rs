@@ -19,7 +19,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// What it is.
+    /// The kind of object.
     pub fn kind(&self) -> Result<ObjectKind> {
         let state = self.context.opening.shared.lock();
         match state.tree.objects.get(&self.id).map(|o| &o.body) {

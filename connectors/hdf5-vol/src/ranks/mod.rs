@@ -1,4 +1,4 @@
-//! The ranks of a parallel program: how they meet, and the program's MPI.
+//! The ranks of a parallel program: their communication, and the program's MPI.
 
 pub mod mpi;
 pub mod team;

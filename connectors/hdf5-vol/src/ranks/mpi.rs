@@ -37,7 +37,7 @@ type Gather =
 /// `MPI_Test`: the request, whether it is done, its status.
 type Test = unsafe extern "C" fn(*mut usize, *mut c_int, *mut c_int) -> c_int;
 
-/// The longest sleep of a rank between two tests whether all have come.
+/// The longest sleep of a rank between two tests of a request.
 const SLEEP: Duration = Duration::from_micros(200);
 
 /// A communicator of the program, a copy that is ours.

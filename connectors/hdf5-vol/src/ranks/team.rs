@@ -22,11 +22,11 @@ use crate::model::tree::{Body, Object, ROOT, Target, Tree};
 pub trait Ranks: Send + Sync {
     /// This rank, below `size`.
     fn rank(&self) -> u32;
-    /// How many there are, at least 2.
+    /// Number of ranks, at least 2.
     fn size(&self) -> u32;
     /// Gathers the bytes of all ranks, in rank order; all send equally many bytes.
     fn all_gather(&self, send: &[u8]) -> Result<Vec<u8>>;
-    /// Distinguishes ranks that are threads of one process; 0 where each is a process.
+    /// Distinguishes ranks that are threads of one process; 0 if each is a process.
     fn lane(&self) -> u32;
 }
 
@@ -61,7 +61,7 @@ const ACTS: [(Act, &str); 11] = [
     (Act::Published, "publishes a file"),
 ];
 
-/// Three numbers of a rank, whose meaning depends on the act.
+/// Three numbers of a rank; the act defines their meaning.
 pub type Numbers = [u64; 3];
 
 /// Bytes of a rank's message: act, failed, length of the text (2), 4 unused, the numbers, the text.
@@ -85,12 +85,12 @@ pub struct Team {
 }
 
 impl Team {
-    /// Of ranks that reach each other.
+    /// The ranks of a communicator.
     pub fn new(ranks: Arc<dyn Ranks>) -> Team {
         Team { ranks, broken: AtomicBool::new(false), session: AtomicU64::new(0), agreed: AtomicU64::new(0) }
     }
 
-    /// Whether this rank does what one must do for all.
+    /// Whether this rank acts for all.
     pub fn is_first(&self) -> bool {
         self.ranks.rank() == 0
     }
@@ -140,12 +140,12 @@ impl Team {
         }
     }
 
-    /// This rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub fn place(&self) -> (u64, u64) {
         (self.ranks.rank().into(), self.ranks.size().into())
     }
 
-    /// Exchanges data of any length; returns that of each rank, and whether one of them has more.
+    /// Exchanges data of any length; returns the data of each rank, and whether one has more.
     pub fn exchange(&self, bytes: &[u8], more: bool, local: Result<()>) -> Result<(Vec<Vec<u8>>, bool)> {
         let said = self.meet(Act::Gather, [bytes.len() as u64, more.into(), 0], local)?;
         let most = said.iter().map(|n| n[0]).max().unwrap_or(0) as usize;
@@ -273,7 +273,7 @@ fn hash(bytes: &[u8]) -> u64 {
     if rest.is_empty() { out } else { mixed(out, u64::from_le_bytes(last)) }
 }
 
-/// What this rank has and rank 0 has not, or has differently.
+/// The first difference between this rank and rank 0.
 fn difference(first: &Tree, mine: &Tree) -> Option<String> {
     let mut look = vec![(ROOT, ROOT, String::new())];
     let mut seen = std::collections::BTreeSet::new();
@@ -345,7 +345,7 @@ mod tests {
     use crate::model::tree::{Group, Times};
 
     #[test]
-    fn what_is_said_is_heard() {
+    fn messages_round_trip() {
         let long = Failure::write("ä".repeat(400));
         for local in [Ok(()), Err(Failure::write("no room")), Err(long)] {
             let (act, numbers, problem) = decode(&encode(Act::Lay, [7, u64::MAX, 0], &local)).unwrap();

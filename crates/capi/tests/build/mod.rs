@@ -1,4 +1,4 @@
-//! Compiles and runs programs against the library that was just built, as an installed one.
+//! Compiles and runs programs against the library that was just built, as against an installed one.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ pub(crate) enum Language {
     C,
     /// C++17.
     Cpp,
-    /// C++17 by clang, which warns of other things.
+    /// C++17 by clang, which gives other warnings.
     Clang,
     /// Fortran 2018.
     Fortran,
@@ -23,14 +23,14 @@ pub(crate) fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo put the library.
+/// The folder where cargo put the library.
 fn built() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let found = here.ancestors().map(|folder| folder.join("libdrystone_capi.so")).find(|file| file.exists());
     found.expect("cargo builds the library before its tests")
 }
 
-/// The shared library in `folder`, under the names that programs look for.
+/// The shared library in `folder`, under the names that programs look up.
 fn stage(folder: &Path) {
     for name in ["libdrystone.so", "libdrystone.so.0"] {
         let link = folder.join(name);
@@ -40,12 +40,12 @@ fn stage(folder: &Path) {
     }
 }
 
-/// Is there a program of that name?
+/// Whether a program of that name exists.
 pub(crate) fn exists(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
-/// C++ by the compilers that there are.
+/// C++ by each available compiler.
 pub(crate) fn cpp() -> Vec<Language> {
     let known = [("c++", Language::Cpp), ("clang++", Language::Clang)];
     let found: Vec<_> =
@@ -69,14 +69,14 @@ fn compiler(language: Language) -> Command {
     command
 }
 
-/// Does a source compile?
+/// Whether a source compiles.
 pub(crate) fn compiles(language: Language, source: &Path, folder: &Path) -> bool {
     let mut command = compiler(language);
     command.arg("-c").arg(source).arg("-o").arg(folder.join("never.o")).current_dir(folder);
     command.output().unwrap().status.success()
 }
 
-/// Compiles sources into a program in `folder`, which is then ready to be run there.
+/// Compiles sources into a program in `folder`.
 pub(crate) fn program(language: Language, sources: &[&Path], folder: &Path, flags: &[&str]) -> Command {
     stage(folder);
     let name = sources.last().unwrap().file_stem().unwrap();
@@ -114,7 +114,7 @@ pub(crate) fn succeeded(command: &mut Command) -> Output {
     out
 }
 
-/// The same program under valgrind, which must find neither errors nor leaks.
+/// Runs the same program under valgrind, which must find neither errors nor leaks.
 pub(crate) fn under_valgrind(program: &Command) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]);

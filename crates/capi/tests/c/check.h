@@ -1,4 +1,4 @@
-/* Checks that end the program with the place, and with what the library said. */
+/* Checks that end the program with the source position and the library's message. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -10,7 +10,7 @@ static dry_writer *shared;
 
 static int64_t value_of(uint64_t step, uint64_t writer, int i) { return (int64_t)(step * 1000 + writer * 100) + i + 1; }
 
-/* Each in its own writer, which commits its own steps. */
+/* Each thread commits its own steps with its own writer. */
 static void *write_steps(void *argument) {
     const uint64_t number = *(uint64_t *)argument;
     uint64_t round, offset[1], count[1] = {CELLS};
@@ -35,7 +35,7 @@ static void *write_steps(void *argument) {
     return NULL;
 }
 
-/* A step is there as a whole or not at all. */
+/* A step is visible as a whole or not at all. */
 static void check_step(const int64_t *cells, uint64_t step) {
     const uint64_t writer = step % WRITERS;
     const int written = cells[writer * CELLS] != 0;
@@ -69,7 +69,7 @@ static void look(dry_container *at) {
     OK(dry_variable_close(v));
 }
 
-/* On the handle of all, on earlier snapshots, and on handles of their own. */
+/* Readers on the shared handle, on earlier snapshots, and on handles of their own. */
 static void *read_all(void *argument) {
     const uint64_t number = *(uint64_t *)argument;
     int i;
@@ -113,7 +113,7 @@ static void *change_schema(void *argument) {
     return NULL;
 }
 
-/* Until the writer is closed under it: what was put before is there. */
+/* Puts until the writer is closed by another thread; earlier puts are kept. */
 static void *put_shared(void *argument) {
     const uint64_t number = *(uint64_t *)argument;
     uint64_t offset[1], count[1] = {1};

@@ -1,4 +1,4 @@
-/* Derived variables of every kind, which the test that runs this has defined: read in parts and whole, and searched, as any variable. */
+/* Derived variables of every kind, defined by the test that runs this: read in parts and whole, and searched. */
 #include "check.h"
 
 #include <math.h>

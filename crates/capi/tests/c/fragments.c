@@ -119,7 +119,8 @@ static void check_rules(void) {
     OK(dry_rule_close(rule));
 }
 
-/* Rules took the short and complex floats for opaque bytes here, and converted them in Python. */
+/* A past error: these rules copied float16, bfloat16 and complex floats as opaque bytes, while Python converted
+ * them. */
 static void check_conversion_of_every_number(void) {
     static const uint64_t three[1] = {3};
     static const uint16_t half[3] = {0x3c00, 0xc100, 0x7bff}; /* 1, -2.5, 65504 */

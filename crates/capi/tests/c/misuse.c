@@ -1,4 +1,4 @@
-/* What programs do wrong: each is an error that says so, and nothing else happens. */
+/* Wrong calls: each returns an error that describes it, and has no other effect. */
 #include "check.h"
 
 int main(void) {

@@ -1,4 +1,5 @@
-/* Random puts, steps, resizes and reads of every kind, against a plain model: arrays in memory, cell by cell: random [SEEDS] [FIRST]. */
+/* Random puts, steps, resizes and reads of every kind, against a plain model: arrays in memory, cell by cell: random
+ * [SEEDS] [FIRST]. */
 #include "check.h"
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ static const struct kind KINDS[] = {
     {DRY_BYTES, 5, 5},   {DRY_RECORD, 0, sizeof(struct record)},
 };
 
-/* A place of the model for each cell of the largest shape, row-major. */
+/* An entry of the model for each cell of the largest shape, row-major. */
 struct array {
     unsigned char *cells;
     bool *written;
@@ -48,7 +49,7 @@ struct model {
     struct variable variables[VARIABLES];
 };
 
-/* Memory of a shape: where its first element lies, strides in bytes, and what it spans. */
+/* Memory of a shape: its first element, strides in bytes, and total size. */
 struct memory {
     unsigned char *whole, *first;
     size_t room, span, item;
@@ -79,7 +80,7 @@ static uint64_t product(const uint64_t *shape, uint32_t ndim) {
     return n;
 }
 
-/* The n-th place of a shape, row-major. */
+/* The n-th cell of a shape, row-major. */
 static void place(uint64_t n, const uint64_t *shape, uint32_t ndim, uint64_t *at) {
     while (ndim--) {
         at[ndim] = n % shape[ndim];
@@ -120,7 +121,7 @@ static bool same(const struct kind *kind, const unsigned char *a, const unsigned
     return memcmp(a, b, kind->item) == 0;
 }
 
-/* Memory in any order of dimensions, with gaps, forwards and backwards; dense if nothing else is asked for. */
+/* Memory in any order of dimensions, with gaps, forwards and backwards, or dense. */
 static struct memory some_memory(size_t item, uint32_t ndim, const uint64_t *shape) {
     struct memory m;
     uint32_t order[MOST + 1] = {0}, d;
@@ -164,7 +165,7 @@ static unsigned char *element(const struct memory *m, const uint64_t *at) {
 
 static const int64_t *strides(const struct memory *m) { return m->dense ? NULL : m->strides; }
 
-/* Nothing but the elements was touched: they are painted over, and all must be as before. */
+/* Checks that only the elements were changed: overwrites them, and compares all bytes with the earlier ones. */
 static void check_rest(struct memory *m) {
     uint64_t n, at[MOST + 1];
     size_t i;
@@ -261,7 +262,7 @@ static void release(struct model *m) {
     }
 }
 
-/* Puts a block, of whole elements or of one member, from any memory. */
+/* Puts a block of whole elements or of one member, from memory of any layout. */
 static void put(dry_writer *w, struct variable *v, unsigned step) {
     static const struct {
         const char *name;
@@ -327,7 +328,7 @@ static void write(dry_container *c, struct model *m) {
     }
     for (k = 0; k < steps; k++) {
         uint64_t step = any(STEPS);
-        /* Of what is replaced before it is committed not even the growth is seen. */
+        /* If a replaced step is never committed, not even its growth is visible. */
         bool replace = any(3) == 0 && (options.nranks || !seen[step]), drop = any(4) == 0;
         struct model before = copy_of(m);
         OK(dry_begin_step(w, (int64_t)step, replace, NULL));
@@ -404,7 +405,7 @@ static void check_box(dry_variable *h, const struct variable *v, uint64_t step, 
     check_rest(&m);
 }
 
-/* Cells of one axis, forwards or backwards, that are there. */
+/* Existing cells of one axis, forwards or backwards. */
 static dry_axis some_axis(uint64_t extent) {
     dry_axis out = {0, 0, 1};
     if (extent == 0) return out;
@@ -458,7 +459,7 @@ static void check_points(dry_variable *h, const struct variable *v, uint64_t ste
     check_rest(&m);
 }
 
-/* Values between limits, as many as the model has, each of them one of its. */
+/* Values between limits: as many as in the model, and each one occurs in it. */
 static void check_find(dry_variable *h, const struct variable *v, uint64_t step) {
     const double low = (double)any(40) - 20, high = low + (double)any(60);
     uint64_t *cells = NULL, full[MOST], at[MOST], n;
@@ -482,7 +483,7 @@ static void check_find(dry_variable *h, const struct variable *v, uint64_t step)
     free(cells);
 }
 
-/* The newest block is as it was put. */
+/* The newest block reads as it was put. */
 static void check_newest(dry_variable *h, const struct variable *v, uint64_t step) {
     dry_block blocks[256];
     dry_read_options options = dry_read_options_new();

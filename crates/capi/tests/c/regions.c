@@ -1,5 +1,5 @@
-/* Regions: mapped, locked, released, carried to another variable. The container is the program's argument: in a folder, or on a
- * server, which shares its memory. The same source is a program in C++. */
+/* Regions: mapped, locked, released, carried to another variable. The container is the program's argument: in a folder,
+ * or on a server, which shares its memory. The same source is a program in C++. */
 #include "check.h"
 
 enum { N = 256 };
@@ -39,7 +39,8 @@ int main(int argc, char **argv) {
     options.has_steps = 1;
     OK(dry_create_variable(c, "T", &options));
 
-    /* Half a megabyte per step, larger than what is copied; each release is on its way while the next is computed. */
+    /* Half a megabyte per step, more than the size that is copied: a release is transferred while the next step
+     * is computed. */
     OK(dry_map(c, "T", 0, 2, NULL, NULL, DRY_MAP_WRITE, &whole));
     for (begun = 0; begun < 4; begun++) {
         OK(dry_lock(whole, DRY_MAP_WRITE, 10.0));
@@ -59,11 +60,11 @@ int main(int argc, char **argv) {
     }
     OK(dry_variable_close(v));
 
-    /* Locks exclude each other where boxes meet; a lock to read waits for nobody. */
+    /* Locks exclude each other where boxes overlap; a read lock never waits. */
     OK(dry_map(c, "T", 0, 2, at, part, DRY_MAP_READ | DRY_MAP_WRITE, &small));
     REQUIRE(memory_of(small, 48)[0] == (double)(3 * 1000000 + 4 * N + 5));
     OK(dry_lock(whole, DRY_MAP_WRITE, 10.0));
-    FAILS(DRY_DEADLINE, "could not be locked", dry_lock(small, DRY_MAP_WRITE, 0.0));
+    FAILS(DRY_DEADLINE, "no lock within", dry_lock(small, DRY_MAP_WRITE, 0.0));
     OK(dry_lock(small, DRY_MAP_READ, 0.0));
     OK(dry_unlock(whole));
     OK(dry_lock(small, DRY_MAP_WRITE, 10.0));
@@ -77,12 +78,12 @@ int main(int argc, char **argv) {
     FAILS(DRY_INVALID_ARGUMENT, "to be read", dry_lock(other, DRY_MAP_WRITE, 1.0));
     OK(dry_unmap(other));
 
-    /* A step that nobody wrote is zero. */
+    /* A step that was never written is zero. */
     OK(dry_map(c, "T", 9, 2, at, part, DRY_MAP_READ | DRY_MAP_WRITE, &other));
     REQUIRE(memory_of(other, 48)[0] == 0);
     OK(dry_unmap(other));
 
-    /* Committed values, carried to another variable with another precision. */
+    /* Committed values, copied to another variable with another precision. */
     OK(dry_transfer(c, "T", "narrow", "cast:dtype=f4", DRY_NO_STEP, &transfer));
     OK(dry_transfer_wait(c, transfer, DRY_NODE, 60.0, NULL));
     OK(dry_commit(c, NULL));

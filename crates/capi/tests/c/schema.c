@@ -1,4 +1,4 @@
-/* Names, groups, links, attributes, growth, batches, snapshots, and what reads say about themselves. */
+/* Names, groups, links, attributes, growth, batches, snapshots, and the reports of reads. */
 #include "check.h"
 
 static uint64_t snapshot_of(dry_container *container) {

@@ -1,9 +1,9 @@
-/* Points, cells by their values, less than exact values, and what is published. */
+/* Points, cells by value, reduced accuracy, and publishing. */
 #include "check.h"
 
 enum { ROWS = 4000, COLUMNS = 50 };
 
-/* Whole in the first column; with low digits that no codec makes small elsewhere. */
+/* Whole numbers in the first column; elsewhere low digits that no codec can compress. */
 static double value(int row, int column) {
     const unsigned noise = (unsigned)(row * COLUMNS + column) * 2654435761u;
     return row + 0.01 * column + (column > 0 ? 1e-15 * (double)noise : 0);
@@ -20,7 +20,7 @@ static void points(dry_variable *v) {
     FAILS(DRY_INVALID_ARGUMENT, "the points is NULL", dry_read_points(v, DRY_FLOAT64, found, sizeof found, 3, NULL, 3, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "bytes", dry_read_points(v, DRY_FLOAT64, found, 8, 3, &cells[0][0], 3, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "convert", dry_read_points(v, DRY_FLOAT32, wrong, sizeof wrong, 3, &cells[0][0], 3, NULL));
-    FAILS(DRY_OUT_OF_RANGE, "not all in", dry_read_points(v, DRY_FLOAT64, found, sizeof found, 3, &cells[0][1], 2, NULL));
+    FAILS(DRY_OUT_OF_RANGE, "are not in", dry_read_points(v, DRY_FLOAT64, found, sizeof found, 3, &cells[0][1], 2, NULL));
 }
 
 static void search(dry_variable *v) {

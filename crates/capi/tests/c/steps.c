@@ -56,7 +56,7 @@ int main(void) {
     options.has_steps = 1;
     OK(dry_create_variable(c, "p", &options));
 
-    /* Two ranks; step 0 is committed, step 1 is ended by one of them only, then both stop. */
+    /* Two ranks. Step 0 is committed, one rank ends step 1, then both stop. */
     w[0] = open_rank(c, 0, 2);
     w[1] = open_rank(c, 1, 2);
     OK(dry_begin_step(w[0], DRY_NO_STEP, 0, &begun));
@@ -83,7 +83,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "closed with step 1 open", dry_writer_close(w[1]));
     OK(dry_writer_close(w[0]));
 
-    /* Three ranks cannot go on before somebody decides. */
+    /* Three ranks cannot continue before dry_recover. */
     wrong.nranks = 3;
     FAILS(DRY_CONFLICT, "recover", dry_writer_open(c, &wrong, &w[0]));
     REQUIRE(w[0] == NULL);
@@ -94,7 +94,7 @@ int main(void) {
     wrong.rank = 3;
     FAILS(DRY_INVALID_ARGUMENT, "rank 3 of 3", dry_writer_open(c, &wrong, &w[0]));
 
-    /* One rank commits by itself. */
+    /* One rank commits alone. */
     w[0] = open_rank(c, 0, 1);
     OK(dry_begin_step(w[0], 2, 0, NULL));
     put_half(w[0], 1, 50);
@@ -132,7 +132,7 @@ int main(void) {
     FAILS(DRY_CANCELLED, "stopped", dry_verify(c, stop, NULL, NULL));
     OK(dry_container_close(c));
 
-    /* The same data cut short: damage is told, not read. */
+    /* The same data truncated: damage is reported, and never read as values. */
     REQUIRE(system("for f in steps.dry/log/*.seg; do truncate -s -1 \"$f\"; done") == 0);
     told[0] = 0;
     OK(dry_open("steps.dry", DRY_READ, &c));

@@ -1,4 +1,4 @@
-/* A team of one rank, whose communicator is a copy; and a communicator that fails. */
+/* A team of one rank, whose communicator copies memory; and a communicator that fails. */
 #include "check.h"
 
 static int32_t broken;
@@ -101,7 +101,7 @@ int main(void) {
     OK(dry_variable_open(c, "f", NULL, &v));
     OK(dry_read_box(v, 0, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, NULL));
     REQUIRE(six[2] == 0 && six[3] == 1 && six[5] == 3);
-    /* A team of one reads as one rank does; what is wrong is told as there. */
+    /* A team of one reads like a single rank, with the same errors. */
     reading.report = &cost;
     OK(dry_team_read_box(team, v, 0, DRY_FLOAT32, six, sizeof six, 1, NULL, NULL, &reading));
     REQUIRE(six[4] == 2 && cost.readers == 0 && cost.requests > 0);

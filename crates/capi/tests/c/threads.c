@@ -1,4 +1,4 @@
-/* Threads with writers of their own, with one writer together, and with a handle that is closed under them. */
+/* Threads with separate writers, with a shared writer, and with a handle that another thread closes. */
 #include "check.h"
 
 #include <pthread.h>

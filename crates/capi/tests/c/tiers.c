@@ -17,7 +17,7 @@ static int32_t level_of(dry_container *c, uint64_t step) {
     OK(dry_levels(c, steps, levels, 8, &count));
     for (i = 0; i < count; i++)
         if (steps[i] == step) return levels[i];
-    return -1;
+    return -2;
 }
 
 int main(void) {
@@ -75,6 +75,14 @@ int main(void) {
     OK(dry_read(v, DRY_FLOAT64, back, sizeof back, 2, axes, NULL));
     REQUIRE(back[7] == 17.0);
     OK(dry_variable_close(v));
+    OK(dry_writer_open(c, &rank, &w));
+    write_step(w, 3, DRY_NODE);
+    REQUIRE(rename("tiers.near", "tiers.hidden") == 0);
+    REQUIRE(level_of(c, 3) == DRY_LOST);
+    FAILS(DRY_NOT_YET_HOME, "recover() gives them up", dry_wait(c, 3, DRY_HOME, 60.0));
+    REQUIRE(rename("tiers.hidden", "tiers.near") == 0);
+    REQUIRE(level_of(c, 3) == DRY_NODE);
+    OK(dry_writer_close(w));
     OK(dry_container_close(c));
     OK(dry_create("plain.dry", NULL, &c));
     FAILS(DRY_UNSUPPORTED, "without tiers", dry_use_tiers(c, folders, NULL, 2));

@@ -1,4 +1,5 @@
-/* One container, two programs at once, each a process of its own; and a process that was forked with a writer in its hands. */
+/* One container, two programs at once, each a process of its own; and a process that was forked with a writer in its
+ * hands. */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -26,7 +27,7 @@ static dry_status put(dry_writer *w, const char *name, int64_t value) {
     return dry_put(w, name, DRY_INT64, &value, sizeof value, 1, NULL, one, NULL);
 }
 
-/* Each program has a variable of its own, and commits as often as the other. */
+/* Each program has its own variable, and commits as often as the other. */
 static void append(const char *path, const char *name) {
     int64_t step;
     dry_container *c;
@@ -54,7 +55,7 @@ static void check(dry_container *c, const char *name) {
     OK(dry_variable_close(v));
 }
 
-/* What another program that opens the same container meets while this one is in the middle of a step. */
+/* Another program opens the container while this one has an open step. */
 static void intrude(const char *path) {
     dry_writer_options options = dry_writer_options_new();
     dry_container *c;
@@ -94,7 +95,7 @@ int main(int argc, char **argv) {
     OK(dry_create_variable(c, "b", &options));
     OK(dry_create_variable(c, "r", &options));
 
-    /* Two programs append at once: no commit of one takes anything from the other. */
+    /* Two programs append at once: neither's commit loses anything of the other. */
     child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -106,7 +107,7 @@ int main(int argc, char **argv) {
     check(c, "a");
     check(c, "b");
 
-    /* A second program comes with the same ranks, or others, while the first has not committed. */
+    /* A second program starts with the same or other ranks before the first has committed. */
     w[0] = open_rank(c, 0, 2);
     w[1] = open_rank(c, 1, 2);
     OK(dry_begin_step(w[0], STEPS, 0, NULL));
@@ -120,7 +121,7 @@ int main(int argc, char **argv) {
     }
     wait_for(child);
 
-    /* A child cannot write through its parent's writer, whose log would have two owners. */
+    /* A child cannot write through its parent's writer: the log would have two owners. */
     OK(dry_begin_step(w[1], STEPS, 0, NULL));
     child = fork();
     REQUIRE(child >= 0);

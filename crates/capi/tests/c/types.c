@@ -5,7 +5,7 @@
 
 static dry_container *container;
 
-/* Puts and reads six elements of a type, whose bytes are counted up. */
+/* Puts and reads six elements of a type, whose bytes count up. */
 static void check_number(dry_type type, size_t item) {
     char name[32], text[64];
     unsigned char out[6 * 16], back[6 * 16], fill[16];
@@ -329,6 +329,83 @@ static void check_local(void) {
     OK(dry_variable_close(variable));
 }
 
+/* Texts and lists in records, which C puts and reads by their members. */
+static void check_members_of_any_length(void) {
+    static const char *const names[2] = {"wall", "l\xc3\xa1mh"}, *const words[4] = {"a", "", "stein", "b"};
+    static const int16_t hits[3] = {-1, 2, 300};
+    const uint64_t shape[1] = {3}, two[1] = {2}, one[1] = {1}, lengths[2] = {1, 2}, many[1] = {2};
+    int32_t ids[2] = {7, 8}, id;
+    char text[32];
+    int16_t numbers[3];
+    uint64_t ends[6];
+    size_t length;
+    dry_axis axes[1] = {{0, 3, 1}};
+    dry_member members[4];
+    dry_record event;
+    dry_variable_options options = dry_variable_options_new();
+    dry_put_options put = dry_put_options_new();
+    dry_variable *variable;
+    dry_writer *writer;
+
+    memset(members, 0, sizeof members);
+    members[0].name = "id";
+    members[0].type = DRY_INT32;
+    members[1].name = "name"; /* a text takes 16 bytes of the record */
+    members[1].type = DRY_STRING;
+    members[1].offset = 4;
+    members[2].name = "words";
+    members[2].type = DRY_STRING;
+    members[2].offset = 20;
+    members[2].ndim = 1;
+    members[2].shape = many;
+    members[3].name = "hits";
+    members[3].type = DRY_RAGGED;
+    members[3].length = DRY_INT16;
+    members[3].offset = 52;
+    event = dry_record_new(68, members, 4);
+    options.type = DRY_RECORD;
+    options.record = &event;
+    options.ndim = 1;
+    options.shape = shape;
+    OK(dry_create_variable(container, "events", &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    put.member = "id";
+    OK(dry_put(writer, "events", DRY_INT32, ids, sizeof ids, 1, one, two, &put));
+    OK(dry_put_member_strings(writer, "events", "name", names, NULL, 2, 1, one, two));
+    OK(dry_put_member_strings(writer, "events", "words", words, NULL, 4, 1, one, two));
+    OK(dry_put_member_strings(writer, "events", "words[0]", names, NULL, 1, 1, two, one));
+    OK(dry_put_member_lists(writer, "events", "hits", DRY_INT16, hits, lengths, 2, 1, one, two));
+    FAILS(DRY_INVALID_ARGUMENT, "", dry_put_member_strings(writer, "events", "words", words, NULL, 3, 1, one, two));
+    FAILS(DRY_INVALID_ARGUMENT, "holds int32, not strings",
+          dry_put_member_strings(writer, "events", "id", names, NULL, 2, 1, one, two));
+    FAILS(DRY_NOT_FOUND, "no member \"nam\"",
+          dry_put_member_strings(writer, "events", "nam", names, NULL, 2, 1, one, two));
+    FAILS(DRY_INVALID_ARGUMENT, "has lists of int16, the memory is said to have int32",
+          dry_put_member_lists(writer, "events", "hits", DRY_INT32, hits, lengths, 2, 1, one, two));
+    FAILS(DRY_INVALID_ARGUMENT, "the member is NULL",
+          dry_put_member_strings(writer, "events", NULL, names, NULL, 2, 1, one, two));
+    OK(dry_writer_close(writer));
+
+    OK(dry_variable_open(container, "events", "name", &variable));
+    OK(dry_read_strings(variable, 1, axes, text, sizeof text, &length, ends, 3));
+    REQUIRE(length == 9 && memcmp(text, "walll\xc3\xa1mh", 9) == 0 && ends[0] == 0 && ends[1] == 4 && ends[2] == 9);
+    OK(dry_variable_close(variable));
+    OK(dry_variable_open(container, "events", "words", &variable));
+    OK(dry_read_strings(variable, 1, axes, text, sizeof text, &length, ends, 6));
+    REQUIRE(length == 6 && memcmp(text, "awallb", 6) == 0);
+    OK(dry_variable_close(variable));
+    OK(dry_variable_open(container, "events", "hits", &variable));
+    OK(dry_read_lists(variable, DRY_INT16, 1, axes, numbers, 3, &length, ends, 3));
+    REQUIRE(length == 3 && memcmp(numbers, hits, sizeof hits) == 0 && ends[0] == 0 && ends[1] == 1 && ends[2] == 2);
+    OK(dry_variable_close(variable));
+    OK(dry_variable_open(container, "events", "id", &variable));
+    axes[0].start = 2;
+    axes[0].count = 1;
+    OK(dry_read(variable, DRY_INT32, &id, sizeof id, 1, axes, NULL));
+    REQUIRE(id == 8);
+    OK(dry_variable_close(variable));
+}
+
 int main(void) {
     static const size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
     dry_create_options options = dry_create_options_new();
@@ -341,6 +418,7 @@ int main(void) {
     check_records();
     check_strings();
     check_lists();
+    check_members_of_any_length();
     check_local();
     OK(dry_container_close(container));
     return 0;

@@ -1,4 +1,4 @@
-// What the programs of the tests ask.
+// Checks of the test programs.
 #ifndef DRYSTONE_TESTS_CHECK_HPP
 #define DRYSTONE_TESTS_CHECK_HPP
 

@@ -86,7 +86,9 @@ struct particle {
 };
 
 static void check_kinds(container &c) {
-    dry_member members[3] = {};
+    dry_member members[3] = {}, any[2] = {};
+    any[0] = {"name", DRY_STRING, 0, 0, nullptr, nullptr, 0, 0};
+    any[1] = {"hits", DRY_RAGGED, DRY_FLOAT64, 16, nullptr, nullptr, 0, 0};
     members[0] = {"x", DRY_FLOAT32, 0, offsetof(particle, x), nullptr, nullptr, 0, 0};
     members[1] = {"y", DRY_FLOAT32, 0, offsetof(particle, y), nullptr, nullptr, 0, 0};
     members[2] = {"id", DRY_INT64, 0, offsetof(particle, id), nullptr, nullptr, 0, 0};
@@ -96,6 +98,7 @@ static void check_kinds(container &c) {
         c.create_variable<bool>("flag", {{}, {}, false, false, "", {}});
         c.create_strings("words", {{2}, {}, false, false, "", {}});
         c.create_lists<double>("lists", {{2, 2}, {}, false, false, "", {}});
+        c.create_variable("any", dry_record_new(32, any, 2), {{2}, {}, false, false, "", {}});
     });
     fails(DRY_CONFLICT, "exists", [&] {
         c.batch([&] {
@@ -110,9 +113,14 @@ static void check_kinds(container &c) {
     w.put("flag", true);
     w.put_strings("words", {"dry", std::string("st\0ne", 5)}, {2});
     w.put_lists<double>("lists", {{1, 2, 3}, {}}, {1, 2}, {1, 0});
+    w.put_strings("any", {"one", "two"}, {2}, {}, "name");
+    w.put_lists<double>("any", {{1.5, 2.5}}, {1}, {1}, "hits");
+    fails(DRY_INVALID_ARGUMENT, "", [&] { w.put_strings("any", {"one"}, {2}, {}, "name"); });
     fails(DRY_INVALID_ARGUMENT, "has lists of float64", [&] { w.put_lists<float>("lists", {{1}}, {1, 1}); });
     fails(DRY_INVALID_ARGUMENT, "1 lists, the shape [2, 2]", [&] { w.put_lists<double>("lists", {{1}}, {2, 2}); });
     w.close();
+    REQUIRE(c.variable("any", "name").strings({axis(0, 2)}) == std::vector<std::string>({"one", "two"}));
+    REQUIRE(c.variable("any", "hits").lists<double>({axis(0, 2)}) == std::vector<std::vector<double>>({{}, {1.5, 2.5}}));
     const auto p = c.variable("p").read<particle>();
     REQUIRE(p.size() == 2 && p[0].id == 3 && p[1].x == 4 && p[1].y == 7);
     REQUIRE(c.variable("p", "id").read<std::int64_t>()[1] == 6);
@@ -137,11 +145,11 @@ static void check_kinds(container &c) {
     c.set_attribute("", "counts", std::vector<std::int32_t>{1, 2, 3});
     REQUIRE(c.attribute<std::string>("p", "author") == "Ada" && c.attribute<double>("", "dt") == 0.25);
     const auto names = c.variables();
-    REQUIRE(names.size() == 6 && names[0] == "T" && names[5] == "z");
+    REQUIRE(names.size() == 7 && names[0] == "T" && names[6] == "z");
     c.link("alias", "z");
     c.rename("z", "w");
     c.remove("flag");
-    REQUIRE(c.variables().size() == 5); // the link leads nowhere now
+    REQUIRE(c.variables().size() == 6); // the link leads nowhere now
 }
 
 static void check_handles(container &c, const std::string &path) {
@@ -198,7 +206,7 @@ static void check_life() {
     REQUIRE(u.points<double>({0, 0, 2, 0, 0, 0}) == std::vector<double>({3, 1}));
     REQUIRE(u.find(0, 2.0, 9.0).size() == 2);
     REQUIRE(c.publish().arrays == 1);
-    fails(DRY_OUT_OF_RANGE, "not all in", [&] { u.points<double>({0, 9, 9}); });
+    fails(DRY_OUT_OF_RANGE, "are not in", [&] { u.points<double>({0, 9, 9}); });
 }
 
 static std::int32_t all_gather(void *, const void *send, std::uint64_t size, void *receive) {
@@ -224,11 +232,11 @@ static void check_team() {
         g.agree([] { throw std::runtime_error("of the program"); });
         REQUIRE(false);
     } catch (const drystone::error &) {
-        REQUIRE(false); // it is the program's own, after the other ranks were told
+        REQUIRE(false); // rethrown, after the other ranks were notified
     } catch (const std::runtime_error &) {
         REQUIRE(std::strstr(dry_last_error(), "an exception of this rank") != nullptr);
     }
-    c.close(); // its own handle: the team goes on
+    c.close(); // a separate handle: the team stays open
     c = g.container();
     auto w = g.writer();
     auto step = w.begin_step();
@@ -269,7 +277,7 @@ static void check_elements() {
     w.put("f", view<float>(memory, {2, 3}));
     const std::string odd("f\0g", 3);
     const std::int64_t most = INT64_MAX, least = INT64_MIN;
-    // Strides whose bytes wrapped to 0 were taken for it.
+    // Symptom: strides that overflow to 0 bytes were accepted.
     fails(DRY_INVALID_ARGUMENT, "address space", [&] { w.put("f", view<float>(memory, {2, 3}, {least, 1})); });
     fails(DRY_INVALID_ARGUMENT, "address space", [&] { w.put("f", view<float>(memory, {2, 3}, {std::int64_t{1} << 62, 1})); });
     fails(DRY_INVALID_ARGUMENT, "address space", [&] { w.put("f", view<float>(memory, {2, 3}, {most / 4, 1})); });
@@ -277,7 +285,7 @@ static void check_elements() {
     fails(DRY_INVALID_ARGUMENT, "6 elements, the shape [2, 2]", [&] { view<const float>(six, {2, 2}); });
     fails(DRY_INVALID_ARGUMENT, "another number", [&] { view<const float>(std::vector<float>{}, {1ull << 33, 1ull << 31}); });
     fails(DRY_INVALID_ARGUMENT, "too large", [&] { w.put("f", view<float>(memory, {1ull << 33, 1ull << 31})); });
-    // What stood behind a NUL was left out, and "f" written.
+    // Symptom: the text after a NUL was dropped, and "f" written.
     fails(DRY_INVALID_ARGUMENT, "NUL", [&] { w.put(odd, view<float>(memory, {2, 3})); });
     fails(DRY_INVALID_ARGUMENT, "NUL", [&] { c.create_group(odd); });
     fails(DRY_INVALID_ARGUMENT, "NUL", [&] { c.set_attribute("f", "name", odd); });

@@ -1,4 +1,5 @@
-// Random blocks and selections through views of any strides, against a plain model: cell by cell, for several element types.
+// Random blocks and selections through views of any strides, against a plain model: cell by cell, for several element
+// types.
 #include "drystone.hpp"
 
 #include "check.hpp"
@@ -28,7 +29,7 @@ template <> bool some<bool>() { return any(2) != 0; }
 template <> std::complex<float> some<std::complex<float>>() { return {static_cast<float>(any(100)), -1}; }
 template <> particle some<particle>() { return {static_cast<double>(any(100)), static_cast<std::int32_t>(any(9)), 1}; }
 
-/// All places of a shape, row-major.
+/// All positions of a shape, row-major.
 template <class Act> void each(const extents &shape, Act act) {
     std::uint64_t cells = 1;
     for (const auto n : shape) cells *= n;
@@ -40,7 +41,7 @@ template <class Act> void each(const extents &shape, Act act) {
     }
 }
 
-/// Memory in which the cells of a shape lie in any order of dimensions, with gaps, forwards and backwards.
+/// Memory with the cells of a shape in any order of dimensions, with gaps, forwards and backwards.
 template <class T> struct memory {
     explicit memory(const extents &of) : shape(of), strides(of.size()), dense(any(3) == 0) {
         std::vector<std::size_t> order(of.size());
@@ -84,7 +85,7 @@ template <class T> void check(drystone::container &c, const std::string &name, c
     } else {
         c.create_variable<T>(name, options);
     }
-    std::map<extents, T> model; // by step and place
+    std::map<extents, T> model; // by step and position
     const auto expected = [&](const extents &at) { return model.count(at) ? model[at] : T{}; };
     const auto key = [&](std::uint64_t step, const extents &at) {
         extents out(at);

@@ -19,6 +19,7 @@ program arrays
   call records()
   call strings()
   call lists()
+  call members_of_any_length()
   call rules()
   call fragments()
   call searching()
@@ -256,7 +257,7 @@ contains
     call w%put_lists("lists", wide, lengths, status=status)
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "has lists of float32") > 0, __LINE__)
     call w%put_lists("lists", numbers(::2), lengths, status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "in one piece") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "one contiguous array") > 0, __LINE__)
     call w%close()
     call c%open_variable(v, "lists")
     call v%list_lengths(found, count=[3, 2])
@@ -267,11 +268,51 @@ contains
     call v%read_lists(back(:4), count=[2, 1], offset=[1, 1])
     call require(all(back(:4) == numbers(3:)), __LINE__)
     call v%read_lists(back(:3), count=[2, 1], offset=[1, 1], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "another number") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "as many elements") > 0, __LINE__)
     call v%list_lengths(found, count=[4, 2], status=status)
     call require(status == DRY_OUT_OF_RANGE .and. size(found) == 0, __LINE__)
     call v%close()
   end subroutine lists
+
+  ! Texts and lists in records: each takes 16 bytes of the record.
+  subroutine members_of_any_length()
+    character(:), allocatable :: back(:)
+    real(real32), allocatable :: numbers(:)
+    integer :: status
+    integer(int64), allocatable :: found(:)
+    type(dry_member) :: members(3)
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+
+    members(1) = dry_member("name", DRY_STRING, 0_int64)
+    members(2) = dry_member("words", DRY_STRING, 16_int64, shape=[2_int64, -1_int64, -1_int64, -1_int64])
+    members(3) = dry_member("hits", DRY_RAGGED, 48_int64, length=DRY_FLOAT32)
+    call c%create_records("events", members, 64_int64, [3])
+    call c%open_writer(w)
+    call w%put_member_strings("events", "name", [character(3) :: "one", "b"], offset=[1])
+    call w%put_member_strings("events", "words[1]", ["x", "y", "z"])
+    call w%put_member_lists("events", "hits", [1.0, 2.0, 3.0], [1, 0, 2])
+    call w%put_member_strings("events", "nam", ["x"], status=status)
+    call require(status == DRY_NOT_FOUND .and. index(dry_message(), "no member") > 0, __LINE__)
+    call w%put_member_lists("events", "name", [1.0], [1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "not lists of numbers") > 0, __LINE__)
+    call w%close()
+    call c%open_variable(v, "events", member="name")
+    call v%read_strings(back, count=[3])
+    call require(back(1) == "" .and. back(2) == "one" .and. back(3) == "b", __LINE__)
+    call v%close()
+    call c%open_variable(v, "events", member="words[1]")
+    call v%read_strings(back, count=[3])
+    call require(all(back == ["x", "y", "z"]), __LINE__)
+    call v%close()
+    call c%open_variable(v, "events", member="hits")
+    call v%list_lengths(found, count=[3])
+    call require(all(found == [1, 0, 2]), __LINE__)
+    allocate (numbers(3))
+    call v%read_lists(numbers, count=[3])
+    call require(all(numbers == [1.0, 2.0, 3.0]), __LINE__)
+    call v%close()
+  end subroutine members_of_any_length
 
   subroutine strings()
     character(6) :: names(2, 3)
@@ -306,7 +347,7 @@ contains
     call v%read_strings(back, count=[3, 1], step=step, status=status)
     call require(status == DRY_OUT_OF_RANGE .and. size(back) == 0, __LINE__)
     call v%read_strings(back, count=[1, 2], step=step, offset=[1], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "other numbers of entries") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "different numbers of entries") > 0, __LINE__)
     call v%read_strings(back, count=[1, -2], step=step, status=status)
     call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the count is -2 in dimension 2") > 0, __LINE__)
     call v%read_strings(back, count=[huge(1), huge(1)], step=step, status=status)
@@ -323,7 +364,7 @@ contains
 
     whole = reshape([((real(10*i + j, c_double), i = 0, 5), j = 0, 3)], [6, 4])
     part = -1
-    ! `part` is the box behind (2, 1) of the array that `whole` is from (0, 0) on: they share columns 1 to 3.
+    ! `part` is the box at (2, 1) of the array whose box at (0, 0) is `whole`: they share columns 1 to 3.
     call dry_rule_compile(whole, part, rule, dst_start=[2, 1], status=status)
     call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "loss") > 0, __LINE__)
     call dry_rule_compile(whole, part, rule, dst_start=[2, 1], narrowing=DRY_SATURATE)
@@ -363,7 +404,8 @@ contains
     call f%close()
   end subroutine fragments
 
-  ! Cells beyond 2^31 along one dimension could not be named: offsets and shapes were default integers.
+  ! Symptom: cells beyond 2^31 along one dimension could not be addressed: offsets and shapes were default
+  ! integers.
   subroutine far_away()
     integer(int64), parameter :: FAR = 2_int64**31 + 5
     integer(c_int32_t) :: block(4) = [11, 12, 13, 14], back(4), around(6), grown(2)
@@ -385,11 +427,11 @@ contains
     call w%put("grows", reshape(block, [2, 2]), offset=[FAR, 0_int64])
     call w%put_strings("far names", ["a ", "bc"], offset=[FAR])
     call w%put("far", block, offset=[2.5], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the offset is no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the offset is not a list of integers") > 0, __LINE__)
     call w%put("far", block, offset=[-FAR], status=status)
     call require(status == DRY_OUT_OF_RANGE .and. index(dry_message(), "the offset is -2147483653") > 0, __LINE__)
     call w%put_strings("far names", ["a"], offset=["b"], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "not a list of integers") > 0, __LINE__)
     call w%close()
 
     call c%open_variable(v, "far")
@@ -405,7 +447,7 @@ contains
     call v%read(back, offset=[5]) ! FAR without what is beyond 32 bits
     call require(all(back == 0), __LINE__)
     call v%read(back, stride=[1.0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the stride is no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the stride is not a list of integers") > 0, __LINE__)
     call v%find(12_int64, 13_int64, found)
     call require(size(found, 2) == 2, __LINE__)
     call v%read(grown, offset=found(:, 1))
@@ -422,25 +464,25 @@ contains
     call v%read_strings(texts, count=[2_int64], offset=[FAR])
     call require(all(texts == ["a ", "bc"]), __LINE__)
     call v%read_strings(texts, count=[2], offset=[1.0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "not a list of integers") > 0, __LINE__)
     call v%read_strings(texts, count=[2.0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "not a list of integers") > 0, __LINE__)
     call v%close()
 
     call c%create_variable("none", DRY_INT32, [2.0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the shape is no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the shape is not a list of integers") > 0, __LINE__)
     call c%create_variable("none", DRY_INT32, [2], chunks=[2.0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "chunks is no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "chunks is not a list of integers") > 0, __LINE__)
     call dry_rule_compile(block, wide, rule, src_start=[FAR], dst_start=[FAR + 1])
     wide = -1
     call rule%apply(block, wide)
     call require(all(int(wide) == [12, 13, 14, -1]), __LINE__)
     call rule%close()
     call dry_rule_compile(block, wide, rule, dst_start=[1.0], status=status)
-    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the start is no list of integers") > 0, __LINE__)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "the start is not a list of integers") > 0, __LINE__)
   end subroutine far_away
 
-  ! The callbacks of a program of one rank.
+  ! The callbacks of a program with one rank.
   function gather_one(context, send, size, receive) result(status) bind(c)
     type(c_ptr), value :: context, send, receive
     integer(c_int64_t), value :: size
@@ -501,7 +543,7 @@ contains
     call team%close()
   end subroutine team_of_one
 
-  ! Listed cells, cells by their values, and the replica for other tools.
+  ! Listed cells, cells by value, and the published replica.
   subroutine searching()
     real(c_double) :: field(6, 5), some(3)
     integer(c_int32_t) :: numbers(4) = [5, -1, 7, 9]
@@ -627,7 +669,7 @@ contains
     call lists_of_other_lengths()
   end subroutine failures
 
-  !> Of memory without an end, and of no memory, nothing was put or read, and that was no failure.
+  !> Symptom: for memory of unknown size, or no memory, nothing was put or read, without a failure.
   subroutine assumed_size(v, numbers)
     type(dry_variable), intent(in) :: v
     real(c_double), intent(inout) :: numbers(*)
@@ -652,7 +694,7 @@ contains
     call v%read(numbers(:2))
   end subroutine assumed_size
 
-  !> Lists that are too long or too short are refused: nothing that was given is ignored.
+  !> Lists that are too long or too short are refused: no entry is ignored.
   subroutine lists_of_other_lengths()
     character(*), parameter :: TEXT = "param n" // achar(10) // "dataset { var u[2*n] float32 }"
     integer :: status, i

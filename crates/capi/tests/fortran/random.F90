@@ -1,4 +1,4 @@
-! Random sections, put and read at random places with strides, in steps, against arrays of Fortran itself.
+! Random sections, put and read at random offsets with strides, in steps, against Fortran arrays.
 program random_sections
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int64
@@ -52,7 +52,7 @@ contains
     call random_seed(put=start)
   end subroutine seed
 
-  !> From 0 to below.
+  !> A random number from 0 to the limit, exclusive.
   integer function any_of(below)
     integer, intent(in) :: below
     real :: x
@@ -60,7 +60,8 @@ contains
     any_of = min(below - 1, int(x*real(below)))
   end function any_of
 
-  !> In an array of `size` elements per dimension: forwards or backwards, with steps, `count` elements.
+  !> A random section of an array with `size` elements per dimension: forwards or backwards, with strides,
+  !> `count` elements.
   function some_section(count) result(s)
     integer, intent(in) :: count(3)
     type(section) :: s
@@ -78,7 +79,7 @@ contains
     end do
   end function some_section
 
-  !> A box of the variables.
+  !> A random box of the variables.
   subroutine some_box(offset, count)
     integer, intent(out) :: offset(3), count(3)
     integer :: d

@@ -41,14 +41,14 @@ static void write_steps(dry_team *team, uint32_t writers) {
         REQUIRE(report.changed == 1 && report.snapshot >= step + 2);
     }
 
-    /* Each rank begins a step of its own: all are told, and go on. */
+    /* Each rank begins a different step: all ranks get the error, and continue. */
     if (size > 1) FAILS(DRY_INVALID_ARGUMENT, "begin different steps", dry_begin_step(writer, rank + 10, 0, NULL));
     OK(dry_begin_step(writer, 90, 0, NULL));
     OK(dry_abort_step(writer));
     OK(dry_writer_close(writer));
 }
 
-/* Each rank wants every size-th column, backwards; the last rank wants nothing. */
+/* Each rank reads every size-th column, backwards; the last rank reads nothing. */
 static void read_together(dry_team *team, dry_variable *u, int columns) {
     const int mine = rank < columns && (rank < size - 1 || size == 1) ? (columns - rank + size - 1) / size : 0;
     const uint32_t ways[4] = {0, 1, 2, DRY_ALONE};
@@ -71,7 +71,7 @@ static void read_together(dry_team *team, dry_variable *u, int columns) {
         REQUIRE(report.readers == (ways[way] == DRY_ALONE ? 0 : ways[way] == 2 && size == 1 ? 1 : ways[way]) || way == 0);
         if (ways[way] == 1) REQUIRE((report.requests == 0) == (rank != 0));
     }
-    /* What one rank cannot ask for fails on all, and they go on. */
+    /* An invalid request of one rank fails on all, and they continue. */
     memcpy(bad, axes, sizeof bad);
     options.readers = 0;
     if (rank == size - 1) {
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     MPI_Bcast(nodes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     REQUIRE(nodes[0] == ranks.node); /* of one machine */
 
-    /* What is wrong with the table itself is told before anybody meets. */
+    /* Errors in the communicator's table are reported before any communication. */
     wrong = ranks;
     wrong.exchange = NULL;
     FAILS(DRY_INVALID_ARGUMENT, "callback", dry_team_open(argv[1], DRY_READ, &wrong, &team));
@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
     }
     OK(dry_team_agree(team, status));
 
-    /* The last rank fails at something of its own: all get its status, and the container goes on. */
+    /* An action of the last rank fails: all ranks get its status, and the container stays usable. */
     status = rank == size - 1 ? dry_delete(container, "nothing") : DRY_OK;
     FAILS(DRY_NOT_FOUND, "nothing", dry_team_agree(team, status));
 

@@ -1,8 +1,10 @@
 /* A rank that fails where others wait for it:  failing killed|full|order CONTAINER WRITERS VICTIM [WHEN]
  *
- * killed: in its third step the victim ends itself by SIGKILL, at the WHEN-th time that it is to talk to the others; MPI ends the
+ * killed: in its third step the victim ends itself by SIGKILL, at the WHEN-th time that it is to talk to the others;
+ * MPI ends the
  *         program, and it is for the caller to see that nothing committed is lost.
- * full:   in its third step the victim cannot write a byte more; all ranks get the error, nothing of the step is seen, and after a
+ * full:   in its third step the victim cannot write a byte more; all ranks get the error, nothing of the step is seen,
+ * and after a
  *         recovery they go on.
  * order:  the victim drops the step that the others end; all ranks get the error, and go on. */
 #include "../c/check.h"
@@ -48,7 +50,7 @@ static void write_step(dry_writer *writer, uint64_t step) {
     OK(dry_end_step(writer, NULL));
 }
 
-/* The steps that are there are whole: this rank's neighbour's cells. */
+/* Visible steps are complete: checks the cells of this rank's neighbour. */
 static void check_steps(dry_container *container, uint64_t expected) {
     const int other = (rank + 1) % size;
     const uint64_t offset[1] = {(uint64_t)other * CELLS}, count[1] = {CELLS};
@@ -67,7 +69,7 @@ static void check_steps(dry_container *container, uint64_t expected) {
     OK(dry_variable_close(u));
 }
 
-/* Nothing more can be written by this process; what was, stays. */
+/* From now on this process can write nothing more; what it wrote before stays. */
 static void let_write(int so) {
     struct rlimit limit;
     REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);

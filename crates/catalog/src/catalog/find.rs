@@ -13,6 +13,7 @@ use crate::answer::answer;
 use crate::look::look;
 use crate::page::PageBuilder;
 use crate::question::Question;
+use crate::value::Class;
 use crate::workers::each;
 
 /// Most attempts while other processes merge pages.
@@ -71,6 +72,7 @@ impl Catalog {
     fn asked(&self, question: &Question, fresh: bool) -> Result<FoundReport> {
         let pages = if fresh { self.fresh_pages()? } else { self.pages() };
         self.require_names(question, &pages)?;
+        self.require_truths(question, &pages)?;
         let mut hits = Vec::new();
         for page in &pages {
             let found = answer(question, page.at.containers, |key| self.column(page, key))?;
@@ -177,6 +179,24 @@ impl Catalog {
                 ErrorKind::NotFound,
                 format!("no container in {} has `{}`{near}", self.location(), asked.text),
             ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a name as a condition by itself if no container has a truth value of that name.
+    fn require_truths(&self, question: &Question, pages: &[Page]) -> Result<()> {
+        for asked in question.truths() {
+            let mut known = pages.is_empty();
+            for page in pages {
+                for key in asked.keys.iter().chain(&asked.own) {
+                    let column = if known { None } else { self.column(page, key)? };
+                    known = known || column.is_some_and(|column| !column.class(Class::Bool).is_empty());
+                }
+            }
+            if !known {
+                let found = format!("`{0}` is no truth value: compare it, as `{0} == value`", asked.text);
+                return Err(Error::new(ErrorKind::InvalidArgument, found));
+            }
         }
         Ok(())
     }

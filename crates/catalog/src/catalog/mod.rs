@@ -120,7 +120,8 @@ impl Catalog {
             return Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
-                    "{IDENTITY} in {location} is damaged, or of a newer version: rebuild the catalogue in an empty folder"
+                    "{IDENTITY} in {location} is damaged, or of a newer version: rebuild the catalogue in an empty \
+                     folder"
                 ),
             ));
         };

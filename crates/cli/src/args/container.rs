@@ -1,4 +1,4 @@
-//! Which container, and which part of it: arguments that many commands share.
+//! Arguments that select a container and a part of it; many commands share them.
 
 use std::path::PathBuf;
 
@@ -43,12 +43,12 @@ pub(crate) struct VariablePart {
 fn store_option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        // The text may hold a secret.
+        // The value may be a secret, so the message does not repeat it.
         _ => Err("an option of a store is written NAME=VALUE".into()),
     }
 }
 
-/// A whole number, or what it should have been.
+/// Parses an unsigned integer.
 pub(super) fn number<T: std::str::FromStr>(typed: &str) -> Result<T, &'static str> {
     typed.parse().map_err(|_| "a whole number is expected, not below zero")
 }

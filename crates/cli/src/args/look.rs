@@ -1,4 +1,4 @@
-//! Arguments of the commands that look into a container.
+//! Arguments of the commands that inspect a container.
 
 use std::path::PathBuf;
 

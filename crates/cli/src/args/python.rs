@@ -1,6 +1,6 @@
 //! Arguments of the commands that run in Python.
 //!
-//! The names of the fields are the names under which Python receives the arguments. `path` is spelled as it was typed;
+//! The names of the fields are the names under which Python receives the arguments. `path` is passed as typed;
 //! a name that is not UTF-8 becomes `{"bytes": [...]}`.
 
 use std::os::unix::ffi::OsStrExt;
@@ -359,7 +359,7 @@ pub(crate) struct PublishHdf5<'a> {
     pub(crate) library: Option<&'a Path>,
 }
 
-/// A file name as Python's `os.fsdecode` takes it.
+/// A file name, as Python's `os.fsdecode` accepts it.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Name<'a> {
@@ -390,7 +390,7 @@ fn finite(typed: &str) -> Result<f64, &'static str> {
 }
 
 fn tolerance(typed: &str) -> Result<f64, &'static str> {
-    // Infinity has no form in JSON; every difference is below the largest number.
+    // JSON cannot express infinity; every difference is below the largest number.
     let value: Option<f64> = typed.parse().ok().filter(|value| *value >= 0.0);
     value.map(|value| value.min(f64::MAX)).ok_or("a tolerance is a number of at least 0")
 }

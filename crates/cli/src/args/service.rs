@@ -1,4 +1,4 @@
-//! Arguments of the commands that show containers to others: mounts and servers.
+//! Arguments of the commands that expose containers to other programs: mounts and servers.
 
 use std::path::PathBuf;
 
@@ -19,6 +19,9 @@ pub(crate) struct Mount {
     /// Let programs write files below FOLDER/files
     #[arg(long)]
     pub(crate) write: bool,
+    /// As --write, and the kernel collects writes in its cache; no other mount may write files meanwhile
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) writeback: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,8 @@
-//! Arguments of the command that prints scripts of completion.
+//! Arguments of `completion`.
 
 use clap::{Args, ValueEnum};
 
-/// Shells that have a script.
+/// Shells with a completion script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     /// For ~/.bashrc: eval "$(drystone completion bash)"

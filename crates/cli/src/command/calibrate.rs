@@ -1,4 +1,4 @@
-//! `drystone calibrate`: what a store costs.
+//! `drystone calibrate`: measures the cost of requests to a store.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn run(asked: &Calibrate, json: bool, output: &mut Output) -> Result<
         )));
     }
     if !asked.path.is_dir() {
-        let what = if asked.path.exists() { "is a file" } else { "is not there" };
+        let what = if asked.path.exists() { "is a file" } else { "does not exist" };
         let message = format!("{} {what}: name a container's directory, or any folder", asked.path.display());
         return Err(Failure::new(NOT_FOUND, message));
     }

@@ -1,4 +1,4 @@
-//! `drystone check FILE...`: the mistakes in texts of the dataset language.
+//! `drystone check FILE...`: finds mistakes in texts of the dataset language.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::output::Output;
 use crate::quantity::counted;
 
-/// Checks every file; tells the mistakes of all that have some.
+/// Checks every file; reports the mistakes of all files.
 pub(crate) fn run(texts: &Texts, json: bool, output: &mut Output) -> Result<i32> {
     let mut code = OK;
     let mut reports = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn run(texts: &Texts, json: bool, output: &mut Output) -> Result<i32>
     Ok(code)
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 pub(super) fn read(path: &Path) -> Result<String> {
     let shown = path.display();
     let size = std::fs::metadata(path).map(|m| m.len());
@@ -52,11 +52,11 @@ pub(super) fn read(path: &Path) -> Result<String> {
         Failure::new(code, format!("cannot read {shown}: {e}"))
     })?;
     String::from_utf8(bytes).map_err(|e| {
-        Failure::usage(format!("{shown} is no text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
+        Failure::usage(format!("{shown} is not text: byte {} is not UTF-8", e.utf8_error().valid_up_to()))
     })
 }
 
-/// What is wrong with a text, with every place; coloured for a person.
+/// The mistakes in a text, each with its position; coloured on a terminal.
 pub(super) fn mistakes(file: &str, diagnostics: &dataset::Diagnostics, text: &str) -> Failure {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let more = if diagnostics.is_truncated() { " or more" } else { "" };
@@ -94,7 +94,7 @@ fn report(file: &str, found: &std::result::Result<Program, dataset::Diagnostics>
     ])
 }
 
-/// Places are bytes from the beginning of the text.
+/// Positions are byte offsets in the text.
 fn mistake(d: &Diagnostic) -> Json {
     Json::Object(vec![
         ("message", d.message.as_str().into()),

@@ -1,13 +1,15 @@
 //! `drystone dump`: values of a variable, as text, JSON or bytes.
 //!
-//! Cells are read in boxes of bounded size, so that the memory does not depend on what was asked for.
+//! Cells are read in boxes of bounded size, so that memory use does not depend on the selection.
+
+use std::cell::RefCell;
 
 use drystone::array::Target;
 use drystone::format::dtype::DType;
 use drystone::format::meaning::Meaning;
 use drystone::member::member;
 use drystone::plan::selection::Selection;
-use drystone::{Container, Reading};
+use drystone::{Container, Reading, Records};
 use drystone_transform::{Chain, TransformError};
 
 use super::{Wanted, open, shape_text, step_number, wanted, warn};
@@ -22,14 +24,14 @@ use crate::quantity::{counted, ranges};
 
 /// Bytes read at once.
 const PIECE: u64 = 8 << 20;
-/// Cells printed for a person who does not say how many.
+/// Cells printed for people without `--limit`.
 const CELLS: u64 = 1000;
 
-/// How values are shown.
+/// How values are printed.
 struct Style<'a> {
     dtype: DType,
     meaning: Option<Meaning>,
-    /// Of a record's member; else empty.
+    /// Inner shape of a record's member; empty otherwise.
     shape: Vec<u64>,
     json: bool,
     dump: &'a Dump,
@@ -46,7 +48,7 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
             "bytes are not for a terminal; give -o FILE, or send them on with | or >",
         ));
     }
-    if dump.raw && style.dtype.is_blob() {
+    if dump.raw && style.dtype.has_blobs() {
         return Err(Failure::usage(format!(
             "\"{path}\" holds strings or lists, which have no raw form; use --json"
         )));
@@ -141,7 +143,7 @@ fn style<'a>(dump: &'a Dump, json: bool, reading: &Reading) -> Result<Style<'a>>
         None => (whole.dtype.clone(), whole.meaning.clone(), Vec::new()),
         Some(field) => {
             let found = member(&whole.dtype, field).ok_or_else(|| {
-                Failure::new(USAGE, format!("\"{field}\" is no member that can be printed"))
+                Failure::new(USAGE, format!("\"{field}\" is not a member that can be printed"))
             })?;
             let meaning = found.meaning(whole.meaning.as_ref()).cloned();
             (found.dtype, meaning, found.shape)
@@ -151,11 +153,11 @@ fn style<'a>(dump: &'a Dump, json: bool, reading: &Reading) -> Result<Style<'a>>
 }
 
 fn cells_at_once(reading: &Reading) -> u64 {
-    // Texts are larger than what they show.
+    // A text takes more memory than its element.
     PIECE / 8 / u64::from(reading.item().max(1))
 }
 
-/// Begins an object whose last member, the values, follows.
+/// Starts an object whose last member is `values`.
 fn head_json(members: &[(&str, Json)], output: &mut Output) {
     output.text("{");
     members.iter().for_each(|(name, value)| output.text(&format!("\"{name}\": {value}, ")));
@@ -164,29 +166,41 @@ fn head_json(members: &[(&str, Json)], output: &mut Output) {
 
 /// The texts of the cells of a box.
 fn values(reading: &Reading, selection: &Selection, style: &Style<'_>) -> Result<Vec<String>> {
-    if style.dtype.is_blob() {
-        let (strings, _) = reading.read_strings(selection)?;
-        return Ok(strings.iter().map(|s| style.show(s)).collect());
+    if style.dtype.has_blobs() {
+        return Ok(style.show_records(&reading.read_records(selection)?.0, reading.item()));
     }
     Ok(style.show_all(&read(reading, selection)?, reading.item()))
 }
 
 impl Style<'_> {
     fn kind(&self) -> Element<'_> {
-        Element { dtype: &self.dtype, meaning: self.meaning.as_ref() }
+        Element { dtype: &self.dtype, meaning: self.meaning.as_ref(), values: None }
     }
     fn is_number(&self) -> bool {
         matches!(self.dtype, DType::Scalar(_)) && self.shape.is_empty()
     }
-    fn show(&self, bytes: &[u8]) -> String {
+    fn show(&self, kind: Element<'_>, bytes: &[u8]) -> String {
         if self.json {
-            element::json(self.kind(), &self.shape, bytes).to_string()
+            element::json(kind, &self.shape, bytes).to_string()
         } else {
-            element::text(self.kind(), &self.shape, bytes)
+            element::text(kind, &self.shape, bytes)
         }
     }
+    /// Cells with values of any length.
+    fn show_records(&self, records: &Records, item: u32) -> Vec<String> {
+        let cells: Vec<&[u8]> = records.cells.chunks_exact(item.max(1) as usize).collect();
+        let one = |(n, cell): (usize, &&[u8])| {
+            let own = records.values.iter().flat_map(|values| {
+                let each = values.len() / cells.len();
+                values.iter().skip(n * each).take(each).cloned()
+            });
+            let left = RefCell::new(own.collect::<Vec<_>>().into_iter());
+            self.show(Element { values: Some(&left), ..self.kind() }, cell)
+        };
+        cells.iter().enumerate().map(one).collect()
+    }
     fn show_all(&self, bytes: &[u8], item: u32) -> Vec<String> {
-        bytes.chunks_exact(item.max(1) as usize).map(|one| self.show(one)).collect()
+        bytes.chunks_exact(item.max(1) as usize).map(|one| self.show(self.kind(), one)).collect()
     }
 }
 
@@ -220,8 +234,8 @@ fn raw(wanted: &Wanted, output: &mut Output) -> Result<i32> {
     Ok(OK)
 }
 
-/// Where blocks were encoded by a codec that is not here, their stored bytes, one after the other, and a word about it; nothing
-/// where all can be decoded.
+/// If some blocks were encoded by a codec that is not available: writes their stored bytes, concatenated, explains it
+/// on standard error, and returns the exit code. `None` if all blocks can be decoded.
 fn undecoded(
     container: &Container,
     reading: &Reading,
@@ -267,7 +281,7 @@ fn undecoded(
     Ok(Some(DAMAGE))
 }
 
-/// Blocks as they were written: one, or all of a local variable.
+/// Blocks as written: one, or all blocks of a local variable.
 fn blocks(
     container: &Container,
     reading: &Reading,
@@ -304,9 +318,8 @@ fn blocks(
         }
         let block = reading.block(step, number)?;
         let shape = block.shape();
-        let (cells, bytes) = if style.dtype.is_blob() {
-            let (strings, _) = reading.read_strings(&block)?;
-            (strings.iter().map(|s| style.show(s)).collect(), Vec::new())
+        let (cells, bytes) = if style.dtype.has_blobs() {
+            (style.show_records(&reading.read_records(&block)?.0, reading.item()), Vec::new())
         } else {
             let mut bytes = buffer(shape, reading.item())?;
             let target = Target::dense(&mut bytes, shape, reading.item() as usize)?;

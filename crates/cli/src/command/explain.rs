@@ -46,7 +46,7 @@ pub(super) fn run(explain: &Explain, json: bool, output: &mut Output) -> Result<
     Ok(OK)
 }
 
-/// Seconds of the read, once, into memory.
+/// Duration in seconds of one read into memory.
 fn measure(wanted: &Wanted) -> Result<f64> {
     const MOST: u64 = 4 << 30;
     let (shape, item) = (wanted.selection.shape(), wanted.reading.item() as u64);

@@ -1,4 +1,4 @@
-//! `drystone fmt [--check] FILE...`: texts of the dataset language in their one layout.
+//! `drystone fmt [--check] FILE...`: formats texts of the dataset language.
 
 use drystone_dataset as dataset;
 
@@ -7,7 +7,7 @@ use crate::args::Fmt;
 use crate::failure::{DAMAGE, Failure, IO, OK, Result, USAGE};
 use crate::output::Output;
 
-/// Formats every file in place; with `--check` names those that would change. A file with mistakes is left as it is.
+/// Formats every file in place; `--check` lists those that would change. A file with mistakes is left unchanged.
 pub(crate) fn run(fmt: &Fmt, output: &mut Output) -> Result<i32> {
     let mut code = OK;
     for path in &fmt.files {

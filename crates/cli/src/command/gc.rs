@@ -62,7 +62,7 @@ fn age(text: &str) -> Result<std::time::Duration> {
     Ok(std::time::Duration::from_secs(seconds))
 }
 
-/// A bar on standard error, if a person looks there.
+/// A progress bar, if standard error is a terminal.
 fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -80,7 +80,7 @@ fn declared(path: &str, variable: &Variable) -> String {
     if axes.is_empty() { format!("{path} ") } else { format!("{path}({}) ", axes.join(", ")) }
 }
 
-/// Named dimensions; a name with several extents is listed with each.
+/// Named dimensions. A name with several extents is listed once for each.
 fn dimensions(snapshot: &Snapshot, variables: &[(&str, &Variable)], output: &mut Output) {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     if variables.iter().any(|(_, v)| v.steps) {

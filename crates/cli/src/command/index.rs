@@ -1,4 +1,4 @@
-//! `drystone index`: an index of values that were written without one.
+//! `drystone index`: makes an index of values that were written without one.
 
 use drystone::{IndexKind, IndexReport, Mode};
 
@@ -26,7 +26,7 @@ pub(super) fn run(index: &Index, json: bool, output: &mut Output) -> Result<i32>
     Ok(OK)
 }
 
-/// Says what was made.
+/// Reports what was made.
 pub(super) fn print(done: &IndexReport, what: &str, json: bool, output: &mut Output) {
     if json {
         output.json(&Json::Object(vec![

@@ -1,4 +1,4 @@
-//! `drystone info`: what a container is.
+//! `drystone info`: describes a container.
 
 use drystone::format::schema::Schema;
 use drystone::{Description, Pending};
@@ -92,7 +92,7 @@ pub(super) fn run(place: &ContainerAt, json: bool, output: &mut Output) -> Resul
         (
             "on disk",
             match files {
-                // A web server lists nothing.
+                // A web server cannot list files.
                 0 => "not known".into(),
                 _ => format!("{} in {}{}", bytes(on_disk), counted(files, "file"), folders(&found)),
             },
@@ -147,7 +147,7 @@ impl std::fmt::Display for Applied {
     }
 }
 
-/// Variables of which some blocks are encoded, or declared to be.
+/// Variables with encoded blocks, or with a declared transform.
 fn applied(container: &drystone::Container, entries: u64) -> Result<Vec<Applied>> {
     if entries > MOST_ENTRIES {
         return Ok(Vec::new());
@@ -175,7 +175,7 @@ fn applied_json(applied: &[Applied]) -> Json {
     Json::Named(applied.iter().map(|a| (a.path.clone(), one(a))).collect())
 }
 
-/// Variables with the mix of reads that they are declared to see.
+/// Variables with a declared mix of reads.
 fn expected(schema: &Schema) -> impl Iterator<Item = (&str, &str)> {
     schema
         .named()
@@ -240,7 +240,7 @@ fn files_json(found: &Description) -> Json {
     )
 }
 
-/// What programs have written below `files` of a mount.
+/// Byte files that programs wrote below `files` of a mount.
 fn byte_files_json(kept: Option<&drystone_file_store::Usage>) -> Json {
     kept.map_or(Json::Null, |kept| {
         Json::Object(vec![
@@ -252,7 +252,7 @@ fn byte_files_json(kept: Option<&drystone_file_store::Usage>) -> Json {
     })
 }
 
-/// What waits for a commit, as rows of `info` and of `recover`.
+/// Uncommitted steps, as rows of `info` and of `recover`.
 pub(super) fn pending_rows(pending: &Pending) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if !pending.steps.is_empty() {
@@ -283,7 +283,7 @@ pub(super) fn pending_json(pending: &Pending) -> Json {
     ])
 }
 
-/// Steps that not all ranks closed.
+/// Steps that some ranks have not closed.
 pub(super) fn incomplete_json(incomplete: &[drystone::Incomplete]) -> Json {
     Json::List(
         incomplete

@@ -17,10 +17,10 @@ use crate::plain::plain;
 use crate::quantity;
 use crate::table::{Column, table};
 
-/// Entries of an index that are looked through without `-l`.
+/// Index entries that are read at most without `-l`.
 pub(super) const MOST_ENTRIES: u64 = 100_000;
 
-/// What is listed.
+/// A row of the listing.
 enum Item<'a> {
     Group(&'a str),
     Variable(&'a str, u32),
@@ -42,7 +42,7 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
     let schema = snapshot.schema.as_ref();
     let files = files(&container, &ls.group, ls.recursive)?;
     let items = items(&container, schema, &ls.group, ls.recursive)?;
-    // What blocks are like is in the index, which may be long.
+    // Details of blocks need the index, which may be long.
     let usage = match ls.long {
         true => Some(container.usage(true)?),
         false if snapshot.entry_count() <= MOST_ENTRIES => Some(container.usage(false)?),
@@ -81,7 +81,7 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
     Ok(OK)
 }
 
-/// Byte files, as a mount shows them: all of them, or what lies in the root.
+/// Byte files, as a mount shows them: all, or those in the root.
 fn files(container: &Container, group: &str, deep: bool) -> Result<Vec<(String, u64)>> {
     let files = match container.files() {
         Ok(Some(files)) if Container::normal_path(group).is_empty() => files,
@@ -97,7 +97,7 @@ fn file_json((path, len): &(String, u64)) -> Json {
     Json::Object(vec![("path", path.as_str().into()), ("kind", "file".into()), ("bytes", (*len).into())])
 }
 
-/// What stands in a group, by path; or one variable.
+/// The contents of a group, by path; or one variable.
 fn items<'a>(container: &Container, schema: &'a Schema, typed: &str, deep: bool) -> Result<Vec<Item<'a>>> {
     let group = match schema.follow(Container::normal_path(typed)) {
         Some(path) if schema.groups.contains_key(&path) => path,
@@ -138,7 +138,7 @@ fn ratio(usage: &VariableUsage) -> Option<f64> {
     (usage.stored_bytes > 0).then(|| usage.decoded_bytes as f64 / usage.stored_bytes as f64)
 }
 
-/// The chains that blocks are stored with, and behind them what was declared if that is another.
+/// The chains that blocks are stored with; then the declared chain, if it differs.
 pub(super) fn applied(declared: &str, usage: Option<&VariableUsage>) -> String {
     let named = |chain: &str| if chain.is_empty() { "-".to_string() } else { readable(chain) };
     let declared = named(declared);
@@ -151,7 +151,7 @@ pub(super) fn applied(declared: &str, usage: Option<&VariableUsage>) -> String {
     }
 }
 
-/// How blocks are cut; before there are any, how they will be if that was declared.
+/// The block shapes; before any block is written, the declared ones.
 fn cuts(declared: Option<&[u64]>, usage: Option<&VariableUsage>) -> String {
     let shape = |cut: &[u64]| cut.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
     let one = |cut: &Option<Vec<u64>>| cut.as_deref().map_or("whole".to_string(), shape);

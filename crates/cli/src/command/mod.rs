@@ -1,4 +1,4 @@
-//! The commands, one file each. Here is what they share: opening, and what is to be read.
+//! The commands, one file each; and what they share: opening a container, and parsing a selection.
 
 mod calibrate;
 mod check;
@@ -39,7 +39,7 @@ use crate::output::Output;
 use crate::plain::plain;
 use crate::{completion, manual, quantity};
 
-/// Runs the command; the exit code.
+/// Runs the command; returns the exit code.
 pub(crate) fn run(arguments: &Arguments, page: Option<Arc<dyn Page>>, output: &mut Output) -> Result<i32> {
     let json = arguments.json;
     match &arguments.command {
@@ -78,9 +78,10 @@ pub(crate) fn run(arguments: &Arguments, page: Option<Arc<dyn Page>>, output: &m
     }
 }
 
-/// Opens a container to read, at the snapshot asked for. Warnings go to standard error unless the caller takes them first.
+/// Opens a container for reading, at the requested snapshot. Prints warnings to standard error, unless the
+/// caller takes them first.
 ///
-/// Where files are lost it is an error, unless the command line says `--damaged`.
+/// Lost files are an error, unless the command line has `--damaged`.
 fn open(place: &ContainerAt) -> Result<Container> {
     let container = look(place)?;
     match lost(&container, place)? {
@@ -89,7 +90,7 @@ fn open(place: &ContainerAt) -> Result<Container> {
     }
 }
 
-/// [`open`] for commands that say themselves what is lost.
+/// [`open`] for commands that report lost files themselves.
 fn look(place: &ContainerAt) -> Result<Container> {
     let container = match place.damaged {
         true if place.path.to_str().is_some_and(drystone::is_url) => {
@@ -112,7 +113,7 @@ fn look(place: &ContainerAt) -> Result<Container> {
     })
 }
 
-/// Files that the snapshot needs and that are lost, as a failure; `None` where there are none, or the command line says `--damaged`.
+/// A failure if the snapshot needs files that are lost; `None` if there are none or the command line has `--damaged`.
 fn lost(container: &Container, place: &ContainerAt) -> Result<Option<Failure>> {
     if place.damaged {
         return Ok(None);
@@ -141,14 +142,14 @@ fn open_as(path: &Path, far: &Far, mode: Mode) -> Result<Container> {
     Ok(Container::open(path, OpenOptions { store, ..OpenOptions::from(mode) })?)
 }
 
-/// Tells standard error what opening had to pass over.
+/// Prints warnings about what opening had to ignore to standard error.
 fn warn(container: &Container) {
     for warning in container.take_warnings() {
         let _ = writeln!(std::io::stderr(), "drystone: warning: {}", plain(&warning));
     }
 }
 
-/// Extents as NumPy writes them, growable ones with a star.
+/// A shape as NumPy writes it, with `*` for growable axes.
 fn shape_text(shape: &[u64], growable: &[bool]) -> String {
     let extent = |(i, n): (usize, &u64)| {
         format!("{n}{}", if growable.get(i).copied().unwrap_or(false) { "*" } else { "" })
@@ -162,15 +163,15 @@ fn variable_shape_text(variable: &Variable) -> String {
     if variable.local { "local".into() } else { shape_text(&variable.shape, &variable.growable) }
 }
 
-/// What of a variable is to be read.
+/// The part of a variable that is to be read.
 struct Wanted {
     reading: Reading,
     selection: Selection,
-    /// Which axis of the selection each axis of the result is.
+    /// The selection's axis for each axis of the result.
     kept: Vec<Option<usize>>,
 }
 
-/// Looks up a variable and makes a selection of what was typed.
+/// Looks up a variable and parses the selection.
 fn wanted(container: &Container, path: &str, part: &VariablePart, typed: Option<&str>) -> Result<Wanted> {
     let reading = container.reading(path, part.field.as_deref())?;
     if reading.variable().local {
@@ -191,7 +192,7 @@ fn wanted(container: &Container, path: &str, part: &VariablePart, typed: Option<
     Ok(Wanted { selection, kept: kept_axes(shape.len(), &indices), reading })
 }
 
-/// A step as typed (negative ones from the end), if it is there.
+/// A step as typed, if it exists; negative ones count from the end.
 fn step_number(container: &Container, reading: &Reading, path: &str, typed: i64) -> Result<u64> {
     if !reading.variable().steps {
         return Err(Failure::usage(format!("\"{path}\" has no steps; leave --step out")));

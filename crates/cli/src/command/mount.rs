@@ -1,4 +1,4 @@
-//! `drystone mount`: a container as files, until it is told to stop; `drystone umount` tells it.
+//! `drystone mount`: shows a container as files until it is unmounted or interrupted; `drystone umount` unmounts it.
 
 use super::{open_as, warn};
 use crate::args::{Mount, Umount};
@@ -7,9 +7,16 @@ use crate::output::Output;
 
 #[cfg(feature = "mount")]
 pub(super) fn run(asked: &Mount, output: &mut Output) -> Result<i32> {
+    use drystone_mount::Access;
+
     use crate::failure::{IO, NOT_FOUND, OK};
 
-    let mode = if asked.write { drystone::Mode::ReadWrite } else { drystone::Mode::Read };
+    let access = match (asked.write, asked.writeback) {
+        (_, true) => Access::WriteBack,
+        (true, _) => Access::Write,
+        _ => Access::Read,
+    };
+    let mode = if access == Access::Read { drystone::Mode::Read } else { drystone::Mode::ReadWrite };
     let container = open_as(&asked.path, &asked.far, mode)?;
     warn(&container);
     if !asked
@@ -27,21 +34,23 @@ pub(super) fn run(asked: &Mount, output: &mut Output) -> Result<i32> {
         output.text(&format!("mounted {run} at {at}\n"));
         output.hand_on();
     };
-    // The folder stays the same whatever a program above it does; a URL is none.
+    // An absolute path stays valid if the working directory changes. URLs are left as they are.
     let folder = asked.path.canonicalize().ok().filter(|path| path.is_dir());
-    let served = drystone_mount::serve(container, folder, &asked.at, asked.write, ready);
+    let served = drystone_mount::serve(container, folder, &asked.at, access, ready);
     served.map_err(|error| Failure::new(IO, format!("mounting {run} at {at}: {error}{}", advice(&error))))?;
     Ok(OK)
 }
 
-/// What to do about an error of mounting.
+/// A remedy for an error of mounting.
 #[cfg(feature = "mount")]
 fn advice(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::NotFound => {
             " (FUSE is needed: /dev/fuse, and for ordinary users fusermount3 of the package fuse3)"
         }
-        std::io::ErrorKind::PermissionDenied => " (may this user mount? fusermount3 is in the package fuse3)",
+        std::io::ErrorKind::PermissionDenied => {
+            " (may this user open /dev/fuse? Ordinary users also need fusermount3 of the package fuse3)"
+        }
         _ => "",
     }
 }

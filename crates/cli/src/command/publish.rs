@@ -78,7 +78,7 @@ pub(super) fn run(publish: &Publish, json: bool, output: &mut Output) -> Result<
     Ok(OK)
 }
 
-/// A bar on standard error, if a person looks there.
+/// A progress bar, if standard error is a terminal.
 fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

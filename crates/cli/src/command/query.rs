@@ -1,6 +1,6 @@
-//! `drystone query`: which cells satisfy a condition, counted, listed or with values.
+//! `drystone query`: counts or lists the cells that satisfy a condition.
 //!
-//! Hits are printed batch by batch, so that the memory does not depend on their number.
+//! Hits are printed in batches, so that memory use does not depend on their number.
 
 use drystone::format::dtype::DType;
 use drystone::format::meaning::Meaning;
@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::plain::plain;
 use crate::quantity;
 
-/// Hits that are printed together.
+/// Hits per batch.
 const ROWS: usize = 4096;
 
 pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
@@ -52,7 +52,7 @@ pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32>
     Ok(OK)
 }
 
-/// The query on the cells that were typed.
+/// Restricts the query to the selected cells.
 fn within(query: &Query, typed: Option<&str>) -> Result<Query> {
     let text = typed.unwrap_or("");
     let indices = selection_text::parse(text).map_err(|mistake| Failure::selection(text, &mistake))?;
@@ -101,10 +101,10 @@ fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
     Ok(OK)
 }
 
-/// The type of a column's cells, and what their integers stand for.
+/// The element type of a column.
 type ColumnType = (DType, Option<Meaning>);
 
-/// Coordinates, or with `--csv` values too.
+/// Prints coordinates; with `--csv`, values too.
 fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
     let columns: Vec<String> = match (asked.csv, asked.columns.is_empty()) {
         (false, _) => Vec::new(),
@@ -161,7 +161,7 @@ fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result
     Ok(OK)
 }
 
-/// Names of the columns of coordinates.
+/// Names of the coordinate columns.
 fn axes(query: &Query) -> Vec<String> {
     let grid = query.grid().len();
     let dims = query.dims();
@@ -172,7 +172,7 @@ fn axes(query: &Query) -> Vec<String> {
     query.has_steps().then(|| "step".to_owned()).into_iter().chain((0..grid).map(of)).collect()
 }
 
-/// A field of CSV, in quotes where it has to be.
+/// A CSV field, quoted where necessary.
 fn field(text: &str) -> String {
     let text = plain(text);
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }

@@ -1,4 +1,4 @@
-//! `drystone recover`: settles what a dead run left. The only command that writes.
+//! `drystone recover`: settles the uncommitted steps of a dead run.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -52,7 +52,7 @@ fn waiting(pending: &Pending) -> String {
     pairs(&rows)
 }
 
-/// Says what waits and what would be done with it; a failure if the answer is not yes.
+/// Prints what is uncommitted and what will be done, and asks. Any answer but yes is a failure.
 fn ask(container: &Container, adopt: &Adopt) -> Result<()> {
     let pending = container.pending()?;
     let what = match adopt {

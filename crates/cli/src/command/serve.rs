@@ -1,4 +1,4 @@
-//! `drystone serve`: containers for clients, until it is told to stop.
+//! `drystone serve`: serves containers to clients until it is interrupted.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `drystone sort`: particles once more, in the order of one of their values.
+//! `drystone sort`: stores replicas of particles, sorted by one of their values.
 
 use drystone::Mode;
 

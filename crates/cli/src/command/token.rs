@@ -1,4 +1,4 @@
-//! `drystone token`: rights for clients of a server.
+//! `drystone token`: manages the tokens of a server's clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! `drystone verify`: every stored byte against its checksums.
+//! `drystone verify`: checks every stored byte against its checksum.
 
 use std::io::IsTerminal;
 
@@ -15,7 +15,7 @@ use crate::quantity::{bytes, counted};
 use crate::table::table;
 
 pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i32> {
-    // What is lost is what it is to find.
+    // Lost files are not an error here: verify reports them.
     let ContainerAt { path, far, at, .. } = &verify.place;
     let damaged = !path.to_str().is_some_and(drystone::is_url);
     let place = ContainerAt { path: path.clone(), far: far.clone(), at: *at, damaged };
@@ -72,7 +72,7 @@ pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i3
     Ok(if sound { OK } else { DAMAGE })
 }
 
-/// A bar on standard error, if a person looks there.
+/// A progress bar, if standard error is a terminal.
 fn bar(total: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

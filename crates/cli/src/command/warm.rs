@@ -1,4 +1,4 @@
-//! `drystone warm`: bringing variables into a cache folder, and keeping them there.
+//! `drystone warm`: loads variables into a cache folder, and pins them there.
 
 use drystone::plan::selection::{Axis, Selection};
 use drystone::{CacheFolder, Container, Keep, Mode, OpenOptions, Reading, StoreOptions, WarmReport};
@@ -65,7 +65,7 @@ fn open(asked: &Warm) -> Result<Container> {
     Ok(Container::open(&asked.path, OpenOptions { store, ..OpenOptions::from(Mode::Read) })?)
 }
 
-/// All cells, or those of one step; `None` where there is no such step.
+/// All cells, or those of one step; `None` if the step does not exist.
 fn selection(reading: &Reading, step: Option<u64>) -> Option<Selection> {
     let mut selection = Selection::all(&reading.shape());
     if let (Some(step), true) = (step, reading.variable().steps) {

@@ -1,10 +1,11 @@
-//! Every command on a container that has one of everything: what people read, what programs read, and that nothing is written.
+//! Runs every command on a container that has one of everything. Checks the output for people and programs, and
+//! that nothing is written.
 
 use crate::sample::Sample;
 use serde_json::json;
 
 #[test]
-fn info_tells_what_the_container_is_and_writes_nothing() {
+fn info_describes_the_container_and_writes_nothing() {
     let s = Sample::new();
     s.leave_uncommitted();
     let before = s.files();
@@ -119,7 +120,7 @@ fn dump_prints_brackets_for_people() {
 }
 
 #[test]
-fn dump_prints_so_much_and_says_so() {
+fn dump_prints_a_limited_number_of_cells_and_says_so() {
     let s = Sample::new();
     let ran = s.run("dump", &["big"]);
     assert!(ran.out.ends_with(
@@ -245,7 +246,7 @@ fn verify_finds_damage_and_says_where() {
 }
 
 #[test]
-fn recover_takes_or_drops_what_waits() {
+fn recover_commits_or_drops_uncommitted_steps() {
     let s = Sample::new();
     s.leave_uncommitted();
     let before = s.files();

@@ -106,7 +106,7 @@ impl Sample {
         put("big", DType::Scalar(Scalar::U16), &[300, 100], bytes(0..30_000u16, u16::to_le_bytes));
         put("mine", DType::Scalar(Scalar::I32), &[2], bytes([7, 8], i32::to_le_bytes));
         let names: [&[u8]; 3] = ["plain".as_bytes(), "Größe \"x\"".as_bytes(), b""];
-        w.put_strings("names", &[3], &names, None).unwrap();
+        w.put_strings("names", &[3], &names, None, None).unwrap();
         w.close().unwrap();
         let other = c.writer(WriterOptions::default()).unwrap();
         let nine = 9i32.to_le_bytes();
@@ -121,7 +121,7 @@ impl Sample {
         self.folder.path().join("run.dry")
     }
 
-    /// Leaves two closed and uncommitted steps (3 and 4) of two ranks, and step 5 without rank 1.
+    /// Leaves two closed, uncommitted steps (3 and 4) of two ranks, and step 5 that rank 1 has not closed.
     pub(crate) fn leave_uncommitted(&self) {
         let c = Container::open(self.path(), drystone::Mode::ReadWrite).unwrap();
         for rank in 0..2u32 {
@@ -145,13 +145,13 @@ impl Sample {
         let segments = segments.filter(|p| p.extension().is_some_and(|e| e == "seg"));
         let segment = segments.max_by_key(|p| std::fs::metadata(p).unwrap().len()).unwrap();
         let mut bytes = std::fs::read(&segment).unwrap();
-        // What is kept for steps to come is zeros.
+        // Preallocated space is zeros.
         let meant: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] != 0).collect();
         bytes[meant[meant.len() / 2]] ^= 1;
         std::fs::write(&segment, bytes).unwrap();
     }
 
-    /// Every file with its bytes, to see that nothing was written.
+    /// Every file with its bytes, to check that nothing was written.
     pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut out = Vec::new();
         let mut folders = vec![self.path()];
@@ -177,7 +177,7 @@ impl Sample {
         run(&all)
     }
 
-    /// The same with `--json`; what it printed must be JSON.
+    /// Runs the command with `--json`; its output must be JSON.
     pub(crate) fn json(&self, command: &str, args: &[&str]) -> serde_json::Value {
         let ran = self.run(command, &[args, &["--json"]].concat());
         assert_eq!(ran.err, "", "{command} {args:?}");
@@ -185,7 +185,7 @@ impl Sample {
     }
 }
 
-/// What a run of the command gave.
+/// The result of a run of the command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

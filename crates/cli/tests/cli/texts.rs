@@ -20,7 +20,7 @@ fn folder() -> TempDir {
 }
 
 #[test]
-fn check_tells_what_a_sound_text_declares_and_where_a_wrong_one_is_wrong() {
+fn check_lists_the_declarations_of_a_valid_text_and_the_positions_of_mistakes() {
     let folder = folder();
     let ran = run(&folder, &["check", "sound.drepl"]);
     assert_eq!(ran.status.code(), Some(0));

@@ -1,4 +1,4 @@
-//! Whatever is typed, the command answers with one line that helps and the right exit code.
+//! Whatever the input, the command answers with one helpful line and the right exit code.
 
 use crate::sample::{Ran, Sample, command, run};
 use std::io::Read;
@@ -13,7 +13,7 @@ fn one_line(ran: &Ran, code: i32, parts: &[&str]) {
     }
 }
 
-/// Every command with the arguments it needs besides the path.
+/// Every command, with its required arguments besides the path.
 const COMMANDS: [(&str, &[&str]); 6] = [
     ("info", &[]),
     ("ls", &[]),
@@ -168,7 +168,7 @@ fn a_read_only_container_can_be_looked_at_and_not_recovered() {
     }
 }
 
-/// What reads the whole container ends with one of the documented codes whatever bit is wrong, and says why if it fails.
+/// Commands that read the whole container end with a documented code whatever bit is flipped, and explain a failure.
 #[test]
 fn a_flipped_bit_anywhere_never_makes_a_command_panic() {
     let s = Sample::new();

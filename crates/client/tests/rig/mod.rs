@@ -14,7 +14,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// With more lines of configuration.
+    /// Starts it with further lines of configuration.
     pub fn start(more: &str) -> Rig {
         Self::start_in(tempfile::tempdir().unwrap(), more)
     }
@@ -78,7 +78,7 @@ impl Rig {
         ServerStore::open(url, &Options::new(options.iter().map(|(k, v)| (*k, *v)))).unwrap()
     }
 
-    /// A store of its own below the root.
+    /// A separate store below the root.
     pub fn fresh(&self, server: &str, options: &[(&str, &str)]) -> ServerStore {
         let n = self.count.fetch_add(1, Ordering::Relaxed);
         self.store(&format!("{server}/scratch/deep/{n}.dry"), options)

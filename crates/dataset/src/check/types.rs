@@ -195,7 +195,10 @@ impl<'s> Checker<'s> {
                     self.report(
                         Diagnostic::new(*span, "this is not a permutation of the dimensions")
                             .label(format!("expected each of {} once", all.join(", ")))
-                            .help(format!("the array has {rank} {dims}; list them from the slowest to the contiguous one")),
+                            .help(format!(
+                                "the array has {rank} {dims}; list them from the slowest to the contiguous \
+                                one"
+                            )),
                     );
                 }
             }

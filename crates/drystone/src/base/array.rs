@@ -1,10 +1,10 @@
-//! Views of the caller's memory: any strides, checked once, then used through the rules crate.
+//! Views of the caller's memory with any strides: checked once, then used through the rules crate.
 
 use std::marker::PhantomData;
 
 use crate::{Error, Result};
 
-/// An array somewhere in the caller's memory: element `(i, j, …)` begins at `base + start + i·strides[0] + …`.
+/// An array in the caller's memory: element `(i, j, …)` begins at `base + start + i·strides[0] + …`.
 #[derive(Debug, Clone)]
 struct Layout {
     base: *mut u8,
@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
         Ok(Source(view, PhantomData))
     }
     common!();
-    /// All bytes the array touches (holes between elements included).
+    /// All bytes that the array touches, including holes between elements.
     pub fn bytes(&self) -> &'a [u8] {
         if self.0.len == 0 {
             return &[];
@@ -106,7 +106,7 @@ pub struct Target<'a>(Layout, PhantomData<&'a mut [u8]>);
 
 // SAFETY: a Target is an exclusive borrow of bytes.
 unsafe impl Send for Target<'_> {}
-// SAFETY: shared use goes through `raw`, whose users promise disjoint writes.
+// SAFETY: shared use goes through `raw`, whose callers must write disjoint cells.
 unsafe impl Sync for Target<'_> {}
 
 impl<'a> Target<'a> {
@@ -132,7 +132,7 @@ impl<'a> Target<'a> {
     pub(crate) fn is_dense(&self) -> bool {
         dense_strides(self.shape(), self.item() as u64).is_ok_and(|dense| dense == self.strides())
     }
-    /// Pointer to and number of the touched bytes; writers through it must write disjoint cells of the array only.
+    /// Pointer to the touched bytes, and their number. Concurrent users must write disjoint cells of the array only.
     pub(crate) fn raw(&self) -> (*mut u8, usize) {
         (self.0.base, self.0.len)
     }

@@ -1,33 +1,34 @@
 //! Buffers that outlive a put or a read and are reused by the next one.
 //!
 //! Fresh memory is expensive: the kernel clears each page at its first use. For encoded subchunks of some MiB that
-//! takes as long as a fast codec does.
+//! takes as long as a fast codec.
 //!
 //! Invariants
-//! - the next user of a buffer never sees its former content: `forget` clears whatever describes it;
+//! - the next user of a buffer never sees its old content: `forget` clears everything that describes it;
 //! - the pool is bounded: each kind of buffer has a greatest number and a greatest size (96 MiB in all, usually far
 //!   less);
-//! - taking a buffer never waits: while another thread holds the list (or a fork left it locked), fresh memory is used.
+//! - taking a buffer never waits: fresh memory is used while another thread holds the list, or if a fork left it
+//!   locked.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
-/// Buffers of one kind that are worth keeping.
+/// Buffers of one kind that are worth pooling.
 pub(crate) trait Kept: Default + 'static {
-    /// The most buffers that are kept, and the most bytes of each.
+    /// The most pooled buffers, and the most bytes of each.
     const MOST: (usize, usize);
 
-    /// Bytes that it holds.
+    /// The number of bytes that it holds.
     fn held(&self) -> usize;
 
-    /// Clears what describes the former content.
+    /// Clears everything that describes the old content.
     fn forget(&mut self);
 
-    /// Those that are not in use.
+    /// The pooled buffers that are not in use.
     fn spare() -> &'static Mutex<Vec<Self>>;
 }
 
-/// A buffer of the pool; it goes back when it is dropped.
+/// A buffer from the pool. It returns to the pool when it is dropped.
 pub(crate) struct Lent<T: Kept>(T);
 
 impl<T: Kept> Lent<T> {
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lent_is_empty_and_what_is_too_large_is_not_kept() {
+    fn pooled_buffers_are_empty_and_too_large_ones_are_not_pooled() {
         let mut one = Lent::<Vec<u8>>::take();
         one.extend_from_slice(&[7; 1000]);
         drop(one);

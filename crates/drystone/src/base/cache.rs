@@ -1,7 +1,8 @@
-//! A byte-bounded cache of decoded, immutable things: index pages, subchunk tables, check arrays.
+//! A byte-bounded cache of decoded, immutable values: index pages, subchunk tables, check arrays.
 //!
 //! Cached values never change, so there is nothing to invalidate: eviction only bounds memory. There are two
-//! generations. An entry that is used moves to the young one; when that is full, the old one is dropped whole.
+//! generations. An entry that is used moves to the young one. When that is full, the old generation is dropped as a
+//! whole.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +17,7 @@ struct Generations<K, V> {
     young_bytes: usize,
 }
 
-/// The cache that the module describes. `V` is shared; the caller gives the sizes.
+/// The cache described above. `V` is shared; the caller states the sizes.
 pub(crate) struct Cache<K, V> {
     half: usize,
     inner: Mutex<Generations<K, V>>,
@@ -44,7 +45,8 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         Some(value)
     }
 
-    /// The cached value, or what `load` makes (outside the lock; two threads may load the same).
+    /// The cached value, or the one that `load` makes. `load` runs outside the lock, so two threads may load the same
+    /// value.
     pub(crate) fn get<E>(&self, key: &K, load: impl FnOnce() -> Result<(V, usize), E>) -> Result<Arc<V>, E> {
         if let Some(value) = self.find(key) {
             return Ok(value);
@@ -53,7 +55,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         Ok(self.put(key.clone(), value, bytes))
     }
 
-    /// Keeps a value that the caller has already, and returns it to be shared.
+    /// Caches a value that the caller has already, and returns it to be shared.
     pub(crate) fn put(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
         add(&self.loads, 1);
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_not_loaded() {
+    fn a_value_that_was_put_is_not_loaded() {
         let cache: Cache<u32, u32> = Cache::new(100);
         cache.put(1, 7, 10);
         let found = cache.get(&1, || Err("loaded"));
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_leaves_its_room_to_others() {
+    fn a_forgotten_value_leaves_its_space_to_others() {
         let cache: Cache<u32, u32> = Cache::new(100);
         let keep = |key, value| drop(cache.put(key, value, 10));
         (0..5).for_each(|key| keep(key, key));
@@ -131,11 +133,11 @@ mod tests {
             keep(round, round);
             assert_eq!((cache.find(&(round - 1)), cache.find(&round)), (None, Some(Arc::new(round))));
         }
-        assert!((0..4).all(|key| cache.find(&key).is_some()), "nothing had to leave");
+        assert!((0..4).all(|key| cache.find(&key).is_some()), "nothing was evicted");
     }
 
     #[test]
-    fn what_exceeds_the_bound_is_not_kept() {
+    fn a_value_beyond_the_bound_is_not_cached() {
         let cache: Cache<u32, u32> = Cache::new(100);
         for _ in 0..2 {
             assert_eq!(*cache.get(&1, || Ok::<_, ()>((7, 51))).unwrap(), 7);

@@ -1,15 +1,16 @@
-//! How many processors the machine has, how many this process may use, and how many are idle now.
+//! The number of processors of the machine, of those that this process may use, and of those that are idle now.
 //!
-//! A thread that competes for a busy processor finishes late, and its caller waits for it. Work that takes one thread
-//! less than a scheduler's time slice is therefore shared only with idle processors.
+//! A thread that competes for a busy processor finishes late, and its caller waits for it. So work that takes one
+//! thread less than a scheduler's time slice is shared only with idle processors.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Threads that the configuration permits; 0 where it does not say.
+/// The configured number of threads; 0 if the configuration states none.
 static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
+/// The number of threads that a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the number
+/// of processors, at most 8.
 pub(crate) fn threads() -> usize {
     static GIVEN: OnceLock<Option<usize>> = OnceLock::new();
     let parsed = || std::env::var("DRYSTONE_THREADS").ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
@@ -17,23 +18,24 @@ pub(crate) fn threads() -> usize {
     GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| available().min(8))
 }
 
-/// Sets the number of threads of this process, as the configuration says.
+/// Sets the configured number of threads of this process.
 pub(crate) fn set_threads(threads: usize) {
     CONFIGURED.store(threads, Ordering::Relaxed);
 }
 
-/// Processors that this process may use. Looked up once: the kernel's answer means reading files of control groups.
+/// The number of processors that this process may use. Determined once, since the kernel's answer requires reading
+/// files of control groups.
 pub(crate) fn available() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// Processors that run nothing now, as the kernel counts them; 0 where it does not say (Linux does).
+/// The number of processors that run nothing now, as Linux counts them; 0 if the kernel does not report it.
 pub(crate) fn idle() -> usize {
     told().and_then(|load| running(&load)).map_or(0, |running| available().saturating_sub(running.max(1)))
 }
 
-/// Programs that wanted a processor in the last minute, per processor; `None` where the kernel does not say.
+/// The number of programs per processor that wanted one in the last minute. `None` if the kernel does not report it.
 pub(crate) fn load() -> Option<f64> {
     let all: f64 = told()?.split_whitespace().next()?.parse().ok()?;
     Some(all / available() as f64)
@@ -44,7 +46,7 @@ fn told() -> Option<String> {
     std::fs::read_to_string("/proc/loadavg").ok()
 }
 
-/// Runnable threads of all programs: the first number of the fourth field.
+/// The runnable threads of all programs: the first number of the fourth field.
 fn running(load: &str) -> Option<usize> {
     load.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }
@@ -62,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_runs_itself() {
+    fn the_asking_thread_is_not_idle() {
         assert!(idle() < available());
     }
 }

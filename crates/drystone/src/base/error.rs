@@ -1,5 +1,5 @@
-//! One error for the person who must act: a kind that maps to C codes and Python exceptions, and a message that says what was
-//! attempted, what was found and what to do.
+//! One error type for the person who must act: a kind that maps to C codes and Python exceptions, and a message that
+//! states what was attempted, what was found and what to do.
 
 use drystone_format::Corrupt;
 use drystone_store::StoreError;
@@ -7,14 +7,14 @@ use drystone_store::StoreError;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of failure it is; one-to-one with C codes and Python exceptions.
+/// The kind of a failure; maps one-to-one to C codes and Python exceptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// A container, variable, step, block or snapshot does not exist.
     NotFound,
     /// Stored bytes differ from what was written.
     Corrupt,
-    /// Another process did something that excludes this.
+    /// Another process did something that excludes this operation.
     Conflict,
     /// This version lacks the feature, or the store cannot do it.
     Unsupported,
@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Cancelled,
     /// Rights are missing.
     Permission,
-    /// A request's time ran out; a change may have been done.
+    /// The time of a request ran out; its change may have been made.
     Deadline,
     /// The bytes are in a tier of another node and not yet in the home store.
     NotYetHome,
@@ -40,7 +40,7 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// Where the bytes are while they are not in the home store.
+    /// The location of the bytes, if they are not in the home store.
     away: Option<Box<Away>>,
 }
 
@@ -49,16 +49,16 @@ pub struct Error {
 pub struct Away {
     /// The node.
     pub node: String,
-    /// Bytes that the node has yet to bring home.
+    /// Bytes that the node still has to drain.
     pub bytes: u64,
 }
 
 impl Error {
-    /// Makes an error; `message` is what a person reads.
+    /// Makes an error. The user reads `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), away: None }
     }
-    /// Where the bytes are; only errors of the kind [`ErrorKind::NotYetHome`] have it.
+    /// The location of the bytes. Only errors of the kind [`ErrorKind::NotYetHome`] have it.
     pub fn away(&self) -> Option<&Away> {
         self.away.as_deref()
     }
@@ -85,12 +85,12 @@ impl Error {
     pub(crate) fn not_yet_home(node: String, bytes: u64, message: impl Into<String>) -> Self {
         Error { away: Some(Box::new(Away { node, bytes })), ..Self::new(ErrorKind::NotYetHome, message) }
     }
-    /// The same error; its message begins with what was being done.
+    /// The same error with a message that begins with the attempted operation.
     pub(crate) fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
-    /// Damage found in a stored object: names the object and the offset in it.
+    /// Damage in a stored object. The message names the object and the offset in it.
     pub(crate) fn damaged(key: &str, base: u64, found: &Corrupt) -> Self {
         Self::corrupt(format!("{key} is damaged at byte {}: {}", base + found.at, found.what))
     }
@@ -126,7 +126,7 @@ impl From<StoreError> for Error {
 }
 
 impl From<Corrupt> for Error {
-    /// Damage in bytes that are in memory; damage in a stored object is [`damaged`](Error::damaged).
+    /// Damage in bytes in memory. For damage in a stored object use [`damaged`](Error::damaged).
     fn from(found: Corrupt) -> Self {
         Self::corrupt(found.to_string())
     }
@@ -138,7 +138,7 @@ impl From<drystone_hdf5_file::Error> for Error {
     }
 }
 
-/// A missing or short object that a snapshot needs is damage, not "not found".
+/// Turns "not found" into damage: a snapshot needs the object, so it must exist and be long enough.
 pub(crate) fn must_exist(error: StoreError) -> Error {
     match error {
         StoreError::NotFound { .. } | StoreError::ShortRead { .. } => {
@@ -148,7 +148,7 @@ pub(crate) fn must_exist(error: StoreError) -> Error {
     }
 }
 
-/// A copy that was refused.
+/// The error of a copy that was refused.
 pub(crate) fn rule_error(error: impl Into<drystone_rules::RuleError>) -> Error {
     Error::invalid(format!("copying: {}", error.into()))
 }

@@ -1,11 +1,11 @@
-//! Counters of one open container: its reads, puts and commits. They only grow.
+//! Counters of one open container: its reads, puts and commits. They only increase.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What a handle and its clones did since the container was opened. The difference of two values covers the
-        /// time between them.
+        /// Counters of a handle and its clones since the container was opened. The difference of two values covers
+        /// the time between them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Metrics { $($(#[$doc])* pub $name: u64),* }
 
@@ -20,7 +20,7 @@ macro_rules! counters {
         }
 
         impl Metrics {
-            /// Names and values.
+            /// The names and values of all counters.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name)),*]
             }
@@ -29,7 +29,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Plans of reads that were executed: one for each call, more where a selection has very many blocks.
+    /// Executed plans of reads: one per call, or more if a selection has very many blocks.
     reads,
     /// Bytes of the selected cells that blocks hold.
     read_wanted_bytes,
@@ -45,15 +45,15 @@ counters! {
     puts,
     /// Bytes of values in them.
     put_bytes,
-    /// Times that a writer waited for a far store to take earlier bytes.
+    /// Number of times that a writer waited for a far store to accept earlier bytes.
     stalls,
-    /// How long it waited there.
+    /// Duration of these waits.
     stall_microseconds,
-    /// Commits that made something visible, changes of the schema included.
+    /// Commits that made something visible, including changes of the schema.
     commits,
-    /// How long these took.
+    /// Duration of these commits.
     commit_microseconds,
-    /// Parts of logs that went home from tiers.
+    /// Parts of logs that were drained from tiers.
     drained_parts,
     /// Bytes in them.
     drained_bytes,
@@ -71,7 +71,7 @@ counters! {
     folder_misses,
     /// Bytes that came from the cache folder.
     folder_bytes,
-    /// Bytes that reads waited for from a far store.
+    /// Bytes from a far store that reads waited for.
     home_bytes,
     /// Bytes that were fetched before a read wanted them.
     prefetched_bytes,
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_is_read_by_its_name() {
+    fn a_counter_is_read_by_its_name() {
         let tally = Tally::default();
         add(&tally.puts, 1);
         add(&tally.put_bytes, 40);

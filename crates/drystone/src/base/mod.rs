@@ -1,4 +1,4 @@
-//! What every room needs: errors, memory, processors, clocks and locks. It knows nothing about containers.
+//! Modules that every room needs: errors, memory, processors, clocks and locks. They know nothing about containers.
 
 pub mod array;
 pub(crate) mod buffer_pool;

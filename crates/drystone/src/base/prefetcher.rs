@@ -1,9 +1,9 @@
-//! The thread that fetches what is likely to be read next.
+//! The thread that fetches bytes that are likely to be read next.
 //!
 //! Invariants
-//! - it runs only while there is something to fetch, and for a short while after;
-//! - a forked child has a thread of its own;
-//! - no caller waits for the thread; when it fails, the read itself reports the error.
+//! - the thread runs only while there is something to fetch, and for a short while after;
+//! - a forked child starts a thread of its own;
+//! - no caller waits for the thread; if it fails, the read itself reports the error.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::sync::lock;
 
-/// The thread ends after it had nothing to do for this long.
+/// The thread ends after it was idle for this long.
 const IDLE: Duration = Duration::from_secs(2);
-/// The most jobs that wait; further ones are dropped.
+/// The most waiting jobs. Further jobs are dropped.
 const WAITING: usize = 64;
 
 /// One fetch. It calls its argument now and then, and ends once that returns false.
@@ -125,7 +125,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn jobs_are_done_in_their_order_and_those_that_are_forgotten_are_not() {
+    fn jobs_run_in_order_and_cancelled_jobs_do_not_run() {
         let prefetcher = Arc::new(Prefetcher::default());
         let (sent, received) = mpsc::channel();
         let (begun, begins) = mpsc::channel();
@@ -140,7 +140,7 @@ mod tests {
         begins.recv().expect("it begins");
         prefetcher.take(Box::new(move |_| said.send("second").expect("the test waits for it")));
         prefetcher.forget();
-        assert_eq!(received.recv(), Ok("first"), "it ended when it was forgotten");
+        assert_eq!(received.recv(), Ok("first"), "the first job ended when jobs were cancelled");
         let last = sent.clone();
         prefetcher.take(Box::new(move |go_on| {
             assert!(go_on());

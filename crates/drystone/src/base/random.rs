@@ -1,7 +1,7 @@
-//! Ids that no other process picks: from the operating system's hasher seeds, the time and a counter.
+//! Ids that no other process picks, made from the operating system's hasher seeds, the time and a counter.
 //!
-//! Not cryptographic. Where a collision would matter it is caught: files are created if absent, write ids have 128
-//! bits.
+//! They are not cryptographic. Collisions that would matter are detected: files are created only if absent. Write ids
+//! have 128 bits.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -17,7 +17,20 @@ pub(crate) fn now() -> u64 {
         .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// 64 bits, different in every call, process and fork.
+/// Nanoseconds since 1970, later than every earlier answer in this process, also where the clock was set back.
+pub(crate) fn later() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let (mut last, now) = (LAST.load(Ordering::SeqCst), now());
+    loop {
+        let next = now.max(last.saturating_add(1));
+        match LAST.compare_exchange_weak(last, next, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => return next,
+            Err(seen) => last = seen,
+        }
+    }
+}
+
+/// A number of 64 bits, different in every call, process and fork.
 pub(crate) fn id64() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(now());
@@ -26,7 +39,7 @@ pub(crate) fn id64() -> u64 {
     hasher.finish()
 }
 
-/// 128 bits.
+/// A number of 128 bits.
 pub(crate) fn id128() -> [u8; 16] {
     let mut out = [0; 16];
     out[..8].copy_from_slice(&id64().to_le_bytes());

@@ -1,10 +1,10 @@
-//! Spans: single reads, puts, commits and what runs in the background, told to listeners when they are done
+//! Spans: single reads, puts, commits and background operations, reported to listeners when they end
 //! (docs/guide/metrics.md).
 //!
 //! Invariants
 //! - without listeners a span costs one atomic load: it reads no clock and allocates no memory;
-//! - a listener is called by the thread that did the work, after it; failed work is not reported. Locks of the engine
-//!   may be held, so a listener must not use a container.
+//! - a listener is called by the thread that did the work, after the work; failed work is not reported. Locks of the
+//!   engine may be held, so a listener must not use a container.
 //!
 //! With the feature `tracing` the same spans go to the subscriber of `tracing`, with the target `drystone`.
 
@@ -12,27 +12,27 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// What was done.
+/// The kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
     /// One plan of a read was executed.
     Read,
     /// A writer took a block.
     Put,
-    /// A commit made something visible; a change of the schema as well.
+    /// A commit made something visible, such as a step or a change of the schema.
     Commit,
-    /// A publication wrote shards, or found all of them right.
+    /// A publication wrote shards, or found that all were up to date.
     Publish,
-    /// A recovery settled what dead runs left.
+    /// A recovery settled the steps that dead runs left.
     Recover,
-    /// A part of a log went home from a tier.
+    /// A part of a log was drained from a tier to home.
     Drain,
-    /// Ranges of a far store were brought into the cache folder, as a caller asked.
+    /// Ranges of a far store were fetched into the cache folder, as a caller requested.
     Warm,
 }
 
 impl SpanKind {
-    /// Its name in events and in `tracing`.
+    /// The name of the kind in events and in `tracing`.
     pub fn name(self) -> &'static str {
         match self {
             SpanKind::Read => "read",
@@ -46,33 +46,33 @@ impl SpanKind {
     }
 }
 
-/// One thing that was done.
+/// One operation that ended.
 #[derive(Debug, Clone)]
 pub struct Span<'a> {
-    /// What it was.
+    /// The kind of operation.
     pub kind: SpanKind,
     /// Path or URL of the container.
     pub container: &'a str,
-    /// Path of the variable that was read or put, or the key of the part that went home; else empty.
+    /// Path of the variable that was read or put, or key of the part that was drained; else empty.
     pub variable: &'a str,
-    /// From its beginning to its end.
+    /// The duration from beginning to end.
     pub duration: Duration,
-    /// What it moved.
+    /// The bytes and requests of the operation.
     pub values: Values,
 }
 
-/// What a span moved. A field that has no meaning for the kind of span is 0.
+/// The bytes and requests of an operation. A field without a meaning for the kind of span is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Values {
     /// Bytes of the values that were requested or given.
     pub wanted_bytes: u64,
-    /// Bytes that were fetched from the store, written into shards, or brought home.
+    /// Bytes that were fetched from the store, written into shards, or drained.
     pub bytes: u64,
-    /// Requests to the store for them.
+    /// Requests to the store for these bytes.
     pub requests: u64,
     /// Round trips to a far store.
     pub rounds: u64,
-    /// Blocks that a read met, or were put; shards that were published; steps that were adopted.
+    /// Blocks that a read met or a put wrote; shards that were published; steps that were adopted.
     pub blocks: u64,
 }
 
@@ -82,7 +82,7 @@ static LISTENING: AtomicUsize = AtomicUsize::new(0);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static LISTENERS: RwLock<Vec<(u64, Listener)>> = RwLock::new(Vec::new());
 
-/// A listener of spans; dropping it ends it.
+/// A listener of spans. Dropping it ends the listening.
 #[derive(Debug)]
 pub struct Listening(u64);
 
@@ -103,7 +103,7 @@ impl Drop for Listening {
     }
 }
 
-/// A span that is under way.
+/// A span in progress.
 pub(crate) struct Begun {
     at: Option<Instant>,
     #[cfg(feature = "tracing")]
@@ -121,13 +121,13 @@ pub(crate) fn begin(kind: SpanKind) -> Begun {
 }
 
 impl Begun {
-    /// Ends the span and passes it to the listeners. `container` returns the name of the container; it is called only if
-    /// there are listeners.
+    /// Ends the span and passes it to the listeners. `container` returns the name of the container; it is called only
+    /// if there are listeners.
     pub(crate) fn end(self, kind: SpanKind, container: impl Fn() -> String, variable: &str, values: Values) {
         #[cfg(feature = "tracing")]
         traced::end(&self.traced, &container, variable, values);
         let Some(at) = self.at else { return };
-        // Called without the lock: a listener may drop itself.
+        // Called without the lock, since a listener may drop itself.
         let listeners: Vec<Listener> = {
             let listeners = LISTENERS.read().unwrap_or_else(PoisonError::into_inner);
             listeners.iter().map(|(_, listener)| Arc::clone(listener)).collect()
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_hear_what_ends_while_they_listen() {
+    fn listeners_receive_spans_that_end_while_they_listen() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let tell = |variable: &str| {
             let values = Values { bytes: 7, ..Values::default() };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_not_told() {
+    fn failed_work_is_not_reported() {
         let heard = Arc::new(AtomicUsize::new(0));
         let into = Arc::clone(&heard);
         let listening = listen(move |span| {

@@ -1,4 +1,5 @@
-//! The process that writes or publishes. Another process on the same machine can tell from this whether it is alive.
+//! Identifies the process that writes or publishes, so that another process on the same machine can find out whether
+//! it is alive.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -7,24 +8,24 @@ use serde_json::{Value as Json, json};
 
 use super::sync::lock;
 
-/// A process, described so that another one on the same machine can tell whether it is alive.
+/// A process, described so that another process on the same machine can find out whether it is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) host: String,
-    /// Changes when the machine starts.
+    /// The boot of the machine: it changes at each start.
     boot: String,
     /// Process numbers are unique only within one namespace.
     namespace: String,
     pub(crate) pid: u32,
-    /// Start time of the process: process numbers are used again.
+    /// Start time of the process, since process numbers are reused.
     start: String,
 }
 
-/// The init process always exists. A process that cannot see it cannot see others either.
+/// The init process always exists. If it is not visible from this process, others are not either.
 const FIRST: u32 = 1;
 
 impl Process {
-    /// This process. Determined once; only a fork changes it.
+    /// This process. Determined once, and again after a fork.
     pub(crate) fn current() -> Self {
         static KNOWN: Mutex<Option<Process>> = Mutex::new(None);
         let mut known = lock(&KNOWN);
@@ -47,10 +48,27 @@ impl Process {
         }
     }
 
-    /// As it is written down: JSON.
+    /// The stored form: JSON.
     pub(crate) fn text(&self) -> String {
+        self.json().to_string()
+    }
+
+    fn json(&self) -> Json {
         json!({"host": self.host, "boot": self.boot, "namespace": self.namespace, "pid": self.pid, "start": self.start})
-            .to_string()
+    }
+
+    /// The stored form, with a number under a further key if there is one.
+    pub(crate) fn text_with(&self, key: &str, number: Option<u64>) -> String {
+        let mut json = self.json();
+        if let Some(number) = number {
+            json[key] = number.into();
+        }
+        json.to_string()
+    }
+
+    /// The number under a further key of a stored form.
+    pub(crate) fn number_of(text: &str, key: &str) -> Option<u64> {
+        serde_json::from_str::<Json>(text).ok()?[key].as_u64()
     }
 
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
@@ -65,14 +83,23 @@ impl Process {
         })
     }
 
-    /// Certainly dead: the machine has been started since, or no process of this machine has these numbers.
+    /// Whether the process is certainly dead: the machine was restarted since, or no process of this machine has
+    /// these numbers.
     pub(crate) fn is_dead(&self, me: &Process) -> bool {
         let here = !self.boot.is_empty() && self.boot == me.boot;
         if here { self.has_ended(me) } else { !self.host.is_empty() && self.host == me.host }
     }
 
-    /// Ran on this machine since its last start, and does not exist any more. A process of an earlier boot, or of
-    /// another machine of the same name, is not judged.
+    /// Whether the process certainly lives: this process sees it.
+    pub(crate) fn lives(&self, me: &Process) -> bool {
+        let here = !self.boot.is_empty() && self.boot == me.boot;
+        here && !self.namespace.is_empty()
+            && self.namespace == me.namespace
+            && started(self.pid).is_some_and(|start| start == self.start)
+    }
+
+    /// Whether the process ran on this machine since its last start, and no longer exists. `false` for a process of
+    /// an earlier boot, or of another machine with the same name.
     pub(crate) fn has_ended(&self, me: &Process) -> bool {
         let here = !self.boot.is_empty() && self.boot == me.boot;
         here && !self.namespace.is_empty()
@@ -83,7 +110,7 @@ impl Process {
     }
 }
 
-/// The random name that the kernel gave this boot; `None` where it has none.
+/// The random name that the kernel gave this boot. `None` if it has none.
 pub(crate) fn boot() -> Option<&'static str> {
     static KNOWN: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
@@ -94,16 +121,16 @@ pub(crate) fn boot() -> Option<&'static str> {
     KNOWN.get_or_init(read).as_deref()
 }
 
-/// A shorter name is not a random one.
+/// A shorter name cannot be a random one.
 const LEAST_BOOT: usize = 16;
 
 /// Whether the process in this text ran during this boot.
 pub(crate) fn is_of_boot(process: &str, boot: &str) -> bool {
-    // The text of this very process needs no parsing, since names of boots are random.
+    // The text of this process needs no parsing, since names of boots are random.
     process.contains(boot)
 }
 
-/// When a process started, in clock ticks of its machine; `None` if it does not exist or is a zombie.
+/// The start time of a process in clock ticks of its machine. `None` if it does not exist or is a zombie.
 fn started(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses and may contain any bytes.
@@ -119,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_dead_only_if_that_is_sure() {
+    fn a_process_counts_as_dead_only_if_that_is_certain() {
         let me = Process::current();
         assert!(!me.is_dead(&me));
         let other = |change: fn(&mut Process)| {

@@ -1,4 +1,4 @@
-//! Meetings: each rank states its call and its outcome, and hears those of all.
+//! Meetings: each rank states its call and its outcome, and receives the statements of all ranks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Communicator;
 use crate::{Error, ErrorKind, Result};
 
-/// The call that a rank makes; the names are for messages.
+/// The call that a rank makes. The names appear in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Open,
@@ -30,13 +30,13 @@ pub(super) enum Act {
 /// A collective call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// Creating or opening a container.
+    /// Creates or opens a container.
     Open,
-    /// Opening a writer.
+    /// Opens a writer.
     OpenWriter,
-    /// Beginning a step.
+    /// Begins a step.
     BeginStep,
-    /// Reading together.
+    /// Reads collectively.
     Read,
 }
 
@@ -84,28 +84,28 @@ const KINDS: [ErrorKind; 11] = [
     ErrorKind::NotYetHome,
 ];
 
-/// Bytes of a rank's statement: act, kind of error (0: none), length of what follows, four numbers. Few, since every
-/// rank receives those of all.
+/// Bytes of a rank's statement: act, kind of error (0: none), length of the message that follows, four numbers. It is
+/// short, since every rank receives the statements of all ranks.
 const WORDS: usize = 36;
-/// Bytes of an error's message, which follows in a round of its own.
+/// Bytes of an error's message. It is sent in a second round.
 const TEXT: usize = 476;
-/// Bytes that rank 0 sends to the others: words, and a message or other data. Messages of up to 4 KiB with their
-/// envelope are usually sent without a handshake.
+/// Bytes that rank 0 sends to the others: words, and a message or other data. With their envelope they stay within 4
+/// KiB, which is usually sent without a handshake.
 const TOLD: usize = 4000;
 
 /// A rank's decoded statement.
 type Said = (Act, [u64; 4], Option<ErrorKind>, usize);
 
-/// Runs code that must not leave a collective call: a panic becomes an error, which the next meeting reports.
+/// Runs code that must not leave a collective call. A panic becomes an error, which the next meeting reports.
 pub(super) fn attempt<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
-        Err(Error::new(ErrorKind::Io, format!("a mistake in drystone, please report it: {text}")))
+        Err(Error::new(ErrorKind::Io, format!("a bug in drystone, please report it: {text}")))
     })
 }
 
-/// The ranks of a program, as they meet.
+/// Holds the meetings of a program's ranks.
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) communicator: Arc<dyn Communicator>,
@@ -124,14 +124,14 @@ impl Meeting {
         self.communicator.size()
     }
 
-    /// Holds a meeting: returns the numbers of all ranks in order, or the error of the first that failed.
+    /// Holds a meeting. Returns the numbers of all ranks in rank order, or the error of the first rank that failed.
     pub(super) fn hold(&self, act: Act, values: [u64; 4], local: Result<()>) -> Result<Vec<[u64; 4]>> {
         let size = self.size() as usize;
         let text = local.as_ref().err().map(text_of).unwrap_or_default();
         let mut heard = vec![0; WORDS * size];
         let words = encode(act, values, local.as_ref().err().map(Error::kind), text.len());
         self.communicator.all_gather(&words, &mut heard)?;
-        // All ranks have received the same, so all know whether a message follows.
+        // All ranks have received the same statements, so all know whether a message follows.
         let said: Vec<Said> =
             heard.chunks_exact(WORDS).map(decode).collect::<Option<_>>().ok_or_else(strange)?;
         let mut texts =
@@ -149,15 +149,15 @@ impl Meeting {
                 kind.map(|kind| self.failed_on(rank, kind, text))
             };
             if let Some(failed) = failed {
-                // A rank's own failure keeps its full message.
+                // A rank that failed itself returns its own error, with the full message.
                 return Err(local.err().unwrap_or(failed));
             }
         }
         Ok(said.into_iter().map(|(_, values, ..)| values).collect())
     }
 
-    /// Rank 0 sends the others its outcome, with numbers and bytes if it succeeded; arguments of other ranks are
-    /// ignored. Bytes that are too long are not sent.
+    /// Rank 0 sends its outcome to the others, with numbers and bytes if it succeeded. The arguments of other ranks
+    /// are ignored. Bytes beyond the limit are not sent.
     pub(super) fn tell(&self, act: Act, own: Result<([u64; 4], Vec<u8>)>) -> Result<([u64; 4], Vec<u8>)> {
         let others = self.size() as usize - 1;
         let (first, share) = (self.rank() == 0, TOLD as u64);
@@ -200,7 +200,7 @@ impl Meeting {
 }
 
 fn strange() -> Error {
-    Error::corrupt("a rank sent a malformed message; check the communicator: is the communicator right?")
+    Error::corrupt("a rank sent a malformed message; check the communicator")
 }
 
 fn name(act: Act) -> &'static str {
@@ -231,7 +231,7 @@ fn encode(act: Act, values: [u64; 4], kind: Option<ErrorKind>, len: usize) -> [u
     out
 }
 
-/// What rank 0 sends to one of the others.
+/// The message of rank 0 to the other ranks.
 fn told(act: Act, values: [u64; 4], kind: Option<ErrorKind>, more: &[u8]) -> Vec<u8> {
     let more = if more.len() > TOLD - WORDS { &[] } else { more };
     let mut out = encode(act, values, kind, more.len()).to_vec();
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard() {
+    fn statements_survive_encoding() {
         for kind in [None, Some(ErrorKind::Conflict), Some(ErrorKind::Cancelled), Some(ErrorKind::Deadline)] {
             let said = (Act::Close, [1, 2, u64::MAX, 4], kind, 7);
             assert_eq!(decode(&encode(said.0, said.1, kind, 7)), Some(said));

@@ -1,12 +1,12 @@
-//! Programs of many ranks: a container that all open together, and steps that all write together.
+//! Programs of many ranks: all ranks open one container together and write steps together.
 //!
-//! Ranks communicate through two operations that the program supplies ([`Communicator`]), so no message-passing library
-//! is linked. For small steps, few ranks write for the others (`drystone_plan::aggregation`).
+//! Ranks communicate through two operations that the program supplies ([`Communicator`]), so no message-passing
+//! library is linked. For small steps, a few ranks write for the others (`drystone_plan::aggregation`).
 //!
 //! Invariants
-//! - a collective call begins with a meeting, in which each rank states its call and whether it failed; so a failure of
-//!   one rank is an error of all, and no rank waits for one that has given up;
-//! - a failure between two meetings, even a panic, does not leave the call but waits for the next meeting;
+//! - a collective call begins with a meeting, in which each rank states its call and whether it failed. A failure of
+//!   one rank thus becomes an error of all, and no rank waits for one that has given up;
+//! - a failure between two meetings, even a panic, does not leave the call: the next meeting reports it;
 //! - a step that failed on any rank is not committed.
 
 #[cfg(feature = "fuzzing")]
@@ -33,15 +33,16 @@ pub use writer::{TeamWriter, TeamWriterOptions};
 pub trait Communicator: Send + Sync {
     /// This rank, below `size`.
     fn rank(&self) -> u32;
-    /// How many ranks there are; at least 1.
+    /// The number of ranks, at least 1.
     fn size(&self) -> u32;
-    /// A number that the ranks on one machine have in common.
+    /// A number shared by the ranks on one machine.
     fn node(&self) -> u64;
-    /// Gives every rank what each of them sends, in rank order. All send equally many bytes; `receive` has `size` times
-    /// as many.
+    /// Gives every rank the bytes that each rank sends, in rank order. All ranks send equally many bytes; `receive`
+    /// has `size` times as many.
     fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()>;
-    /// Sends each rank its part of `send`, which holds `send_sizes` bytes for each, one after the other; receives
-    /// likewise. What one rank sends to another equals in length what the other expects from it.
+    /// Sends each rank its part of `send`, and receives likewise. `send_sizes` holds the bytes for each rank; the
+    /// parts lie one after the other. The length that one rank sends to another equals the length that the other
+    /// expects.
     fn exchange(
         &self,
         send: &[u8],
@@ -51,7 +52,8 @@ pub trait Communicator: Send + Sync {
     ) -> Result<()>;
 }
 
-/// A container that the ranks of a program have opened together. Its calls are collective: all ranks make them, in one order.
+/// A container that the ranks of a program have opened together. Its calls are collective: all ranks make them, in
+/// the same order.
 pub struct Team {
     container: Container,
     meeting: Meeting,
@@ -59,7 +61,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// Creates a container: rank 0 does, then the others open it. At a URL every rank needs credentials.
+    /// Creates a container: rank 0 creates it, then the others open it. At a URL every rank needs credentials.
     pub fn create(
         location: impl Into<Location>,
         options: CreateOptions,
@@ -71,7 +73,8 @@ impl Team {
         Self::one_after_the_other(communicator, first, || Container::open(location.clone(), to_open))
     }
 
-    /// Opens a container. All ranks that open it to read see the same snapshot, for ever. At a URL every rank needs credentials.
+    /// Opens a container. All ranks that open it to read see the same snapshot for ever. At a URL every rank needs
+    /// credentials.
     pub fn open(
         location: impl Into<Location>,
         options: impl Into<OpenOptions>,
@@ -104,8 +107,8 @@ impl Team {
         Ok(Team { container, meeting, pinned: false })
     }
 
-    /// All ranks open the existing container. To read, all use the snapshot that rank 0 has found: a commit may have
-    /// happened in between.
+    /// All ranks open the existing container. Readers all use the snapshot that rank 0 found, since a commit may
+    /// happen in between.
     fn at_once(
         communicator: Arc<dyn Communicator>,
         pinned: bool,
@@ -129,14 +132,14 @@ impl Team {
         Ok(Team { container, meeting, pinned })
     }
 
-    /// Takes part in a collective call that this rank cannot make, so that all ranks fail with it instead of waiting.
-    /// Returns the error of all, which is this rank's own unless another call was being made.
+    /// Takes part in a collective call that this rank cannot make, so that all ranks fail instead of waiting. Returns
+    /// the common error. It is this rank's own, unless the other ranks were making a different call.
     pub fn decline(communicator: Arc<dyn Communicator>, call: Call, error: Error) -> Error {
         let declined = Meeting::new(communicator).hold(call.act(), [0; 4], Err(error.clone()));
         declined.err().unwrap_or(error)
     }
 
-    /// The same for a call of this team or of its writers.
+    /// As [`decline`](Self::decline), for a call of this team or of its writers.
     pub fn declined(&self, call: Call, error: Error) -> Error {
         Self::decline(self.meeting.communicator.clone(), call, error)
     }
@@ -151,14 +154,14 @@ impl Team {
         self.meeting.rank()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.meeting.size()
     }
 
-    /// Tells all ranks the outcome of each: the same error for all if one failed, naming the first that did. If none
-    /// did, all move to the newest snapshot, so that they see what rank 0 has done meanwhile (a variable it created, a
-    /// recovery).
+    /// Exchanges the outcomes of all ranks. If a rank failed, all ranks get the same error, which names the first
+    /// rank that failed. Otherwise all move to the newest snapshot, so that they see what rank 0 has done meanwhile:
+    /// a variable it created, or a recovery.
     pub fn agree(&self, local: Result<()>) -> Result<()> {
         self.meeting.hold(Act::Agree, [0; 4], local)?;
         if self.pinned {
@@ -168,9 +171,9 @@ impl Team {
         self.meeting.hold(Act::Agreed, [0; 4], moved).map(|_| ())
     }
 
-    /// A writer for all ranks together.
+    /// Opens a writer for all ranks together.
     ///
-    /// `Conflict` if a dead run left undecided steps; recover on one rank, and call [`agree`](Self::agree).
+    /// Errors: `Conflict` if a dead run left undecided steps; recover on one rank, and call [`agree`](Self::agree).
     pub fn writer(&self, options: TeamWriterOptions) -> Result<TeamWriter> {
         TeamWriter::open(self.container.clone(), self.meeting.clone(), options)
     }

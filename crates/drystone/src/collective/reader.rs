@@ -1,9 +1,9 @@
-//! A read of all ranks together: each states its selection, and where selections interleave, few ranks read for all.
+//! A collective read: each rank states its selection. Where selections interleave, a few ranks read for all.
 //!
-//! `drystone_plan::joint_read` decides which ranks read what, from the cost of each rank's own plan. Every rank
-//! computes the same decision from the same numbers, so it need not be sent.
+//! `drystone_plan::joint_read` decides which ranks read which boxes, from the cost of each rank's own plan. Every
+//! rank computes the same decision from the same numbers, so the decision is not sent.
 //!
-//! Invariant: a failure between two meetings waits for the next one, so all ranks leave the read together.
+//! Invariant: a failure between two meetings is reported by the next one, so all ranks leave the read together.
 
 use std::ops::Range;
 
@@ -19,42 +19,42 @@ use crate::base::error::rule_error;
 use crate::read::{Planned, ReadReport, Reading, Wanted};
 use crate::{Error, Result};
 
-/// Which ranks read in [`Team::read`].
+/// The ranks that read in [`Team::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Readers {
-    /// As the model finds cheapest.
+    /// The ranks that the model finds cheapest.
     #[default]
     Cheapest,
-    /// Each rank for itself.
+    /// Each rank reads for itself.
     Alone,
-    /// This many ranks read for all (at most all of them). Each reads for itself if the common boxes would mostly be
-    /// gaps.
+    /// This many ranks read for all (at most all of them). Each rank reads for itself if the common boxes would be
+    /// mostly gaps.
     Count(u32),
 }
 
 /// The cost of a collective read for this rank.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TeamReadReport {
-    /// What this rank read from storage, for itself or for all; `wanted_bytes` are its own.
+    /// What this rank read from storage, for itself or for others. `wanted_bytes` counts its own selection.
     pub read: ReadReport,
-    /// How many ranks read for all; 0 if each did for itself.
+    /// The number of ranks that read for all; 0 if each rank read for itself.
     pub readers: usize,
 }
 
 /// Approximate costs on one machine with two cores and a page cache.
 const COSTS: ReadCosts = ReadCosts { per_request: 3e-5, read: 1.5e9, copy: 1e9, per_round: 3e-4 };
 
-/// The most axes of a selection that is sent: those of a variable, and its step axis.
+/// The most axes of a selection that is sent: those of a variable and its step axis.
 const AXES: usize = MAX_NDIM + 1;
-/// Bytes of a selection: the number of axes, then start, step and count of each.
+/// Bytes of a selection: the number of axes, then start, step and count of each axis.
 pub(super) const WISH: usize = 8 + 24 * AXES;
 
 impl Team {
-    /// Reads a selection (step axis first) of one variable, for every rank its own. Collective: all ranks pass a
+    /// Reads a selection (step axis first) of one variable; every rank has its own. Collective: all ranks pass a
     /// reading of the same variable and snapshot, and their selection, which may be empty.
     ///
-    /// If ranks want small interleaved parts, few ranks read larger boxes and distribute them; else each reads for
-    /// itself. Errors are those of [`Reading::read`], on all ranks.
+    /// If ranks want small interleaved parts, a few ranks read larger boxes and distribute them; otherwise each rank
+    /// reads for itself. Errors are those of [`Reading::read`], on all ranks.
     pub fn read(
         &self,
         reading: &Reading,
@@ -69,7 +69,7 @@ impl Team {
             }
             reading.planned(Wanted::Box(selection.clone()))
         });
-        // A read that is too large to be planned at once is not small.
+        // A read that is too large to be planned at once is not small, so it has no cost here.
         let cost = planned.as_ref().ok().and_then(Planned::cost);
         let large = ReadReport { read_bytes: u64::MAX, ..ReadReport::default() };
         let own = cost.unwrap_or(if selection.is_empty() { ReadReport::default() } else { large });
@@ -112,7 +112,7 @@ impl Team {
         }
     }
 
-    /// Gathers the selections of all ranks, and decides.
+    /// Gathers the selections of all ranks, and decides which ranks read.
     fn plan(
         &self,
         selection: &Selection,
@@ -128,9 +128,8 @@ impl Team {
         let (mut wishes, mut nodes) = (Vec::new(), Vec::new());
         for (rank, bytes) in heard.chunks_exact(WISH + 8).enumerate() {
             let (wish, node) = bytes.split_at_checked(WISH).unwrap_or((&[], &[]));
-            let strange = || {
-                Error::corrupt(format!("rank {rank} wants what no rank wants: is the communicator right?"))
-            };
+            let strange =
+                || Error::corrupt(format!("rank {rank} sent a malformed selection; check the communicator"));
             let wish = decode_wish(wish, selection.axes.len()).ok_or_else(strange)?;
             wishes.push(wish);
             nodes.push(u64::from_le_bytes(node.try_into().map_err(|_| strange())?));
@@ -186,7 +185,7 @@ impl Team {
         Ok(report)
     }
 
-    /// Sends what this rank read for others, and copies what it receives to its place.
+    /// Sends the parts that this rank read for others, and copies received parts to their places.
     fn hand_out(
         &self,
         packed: &[u8],
@@ -202,7 +201,7 @@ impl Team {
                 *size = part.cells() * item;
             }
         }
-        let mut received = vec![0; expected.iter().sum::<u64>() as usize]; // of this rank's memory, and less than a round
+        let mut received = vec![0; expected.iter().sum::<u64>() as usize]; // bounded by this rank's memory and by a round
         self.meeting.communicator.exchange(packed, sizes, &mut received, &expected)?;
         let mut rest = &received[..];
         for part in parts.iter().flatten() {
@@ -216,13 +215,13 @@ impl Team {
     }
 }
 
-/// A plan, and the selection of every rank.
+/// The decision of a collective read, with the selection of every rank.
 struct Joint {
     plan: JointRead,
     wishes: Vec<Selection>,
 }
 
-/// Reads a box, and puts the parts for each rank one after the other.
+/// Reads a box, and arranges the parts for each rank one after the other.
 fn fetch(
     reading: &Reading,
     cube: &Selection,
@@ -266,13 +265,14 @@ fn scatter(bytes: &[u8], part: &Overlap, out: &Target<'_>) -> Result<()> {
     let mut dims = Vec::with_capacity(count.len());
     let each = part.positions.iter().zip(&count).zip(&dense).zip(out.strides());
     for (((Range { start, .. }, n), from), stride) in each {
-        to += *start as i64 * stride; // inside of the target, whose span was checked
+        to += *start as i64 * stride; // inside the target, whose span was checked
         dims.push(Dim::new(*n, *from, *stride));
     }
     let to = u64::try_from(to).map_err(|_| Error::invalid("a cell lies before its array"))?;
     let copy = StridedCopy::new(0, to, out.item(), dims).map_err(rule_error)?;
     let (base, len) = out.raw();
-    // SAFETY: the target is the caller's alone during the read, and parts of one selection are disjoint; the copy checks its bounds.
+    // SAFETY: the caller borrows the target exclusively during the read, and parts of one selection are disjoint. The
+    // copy checks its bounds.
     unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), base, len) }.map_err(rule_error)
 }
 
@@ -287,7 +287,7 @@ fn encode_wish(selection: &Selection) -> Vec<u8> {
     out
 }
 
-/// A selection of `ndim` axes, whose cell numbers fit 64 bits.
+/// Decodes a selection of `ndim` axes. `None` unless its cell numbers fit 64 bits.
 pub(super) fn decode_wish(bytes: &[u8], ndim: usize) -> Option<Selection> {
     let (count, rest) = bytes.split_first_chunk::<8>()?;
     if u64::from_le_bytes(*count) != ndim as u64 || ndim > AXES {
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_survives_the_way_and_others_are_refused() {
+    fn a_wish_survives_encoding_and_other_bytes_are_refused() {
         let wish = Selection {
             axes: vec![Axis { start: 9, step: -3, count: 4 }, Axis { start: 7, step: 1, count: 0 }],
         };

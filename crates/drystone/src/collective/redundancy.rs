@@ -1,8 +1,8 @@
-//! Parity of a step that ranks make together: each sends chunks of its part to the ranks that keep its parity.
+//! Parity of a step that ranks make together: each rank sends chunks of its part to the ranks that keep its parity.
 //!
 //! Invariants
-//! - all ranks derive the same groups from the statements of all, and so make equally many exchanges;
-//! - a rank that fails continues to exchange, zeros if necessary, until the next meeting.
+//! - all ranks derive the same groups from the statements of all, and so make the same number of exchanges;
+//! - a rank that fails continues to exchange, if necessary zeros, until the next meeting.
 
 use drystone_format::redundancy::{Group, Member, ROW};
 use drystone_format::staged::StagedPart;
@@ -62,8 +62,9 @@ struct Formed {
     ranks: Vec<usize>,
 }
 
-/// Makes the parity of a step that all ranks have ended; `writer` is this rank's, if it wrote. Returns whether other
-/// nodes now keep all of the step. Without redundancy nothing is exchanged: all ranks know that.
+/// Makes the parity of a step that all ranks have ended. `writer` is the id of this rank's writer, if it wrote.
+/// Returns whether other nodes now keep all of the step. Without redundancy nothing is exchanged; all ranks know that
+/// from the container.
 pub(super) fn protect(
     container: &Container,
     meeting: &Meeting,
@@ -91,13 +92,13 @@ pub(super) fn protect(
     Ok(all)
 }
 
-/// The statements of all ranks, in order; ranks without tiers state nothing.
+/// The statements of all ranks, in rank order. Ranks without tiers state nothing.
 fn gather(store: &TieredStore, meeting: &Meeting, step: u64, writer: Option<u64>) -> Result<Vec<Said>> {
     let communicator = &meeting.communicator;
     let own = store.node().zip(store.folder()).map(|(node, folder)| Said {
         rank: meeting.rank() as usize,
         node: node.name.clone(),
-        // Hosts may share a name; the communicator's number is reliable.
+        // Hosts may share a name, but the communicator's node number is unique.
         group: if node.group == node.name {
             format!("{}#{}", node.name, communicator.node())
         } else {
@@ -127,12 +128,12 @@ fn gather(store: &TieredStore, meeting: &Meeting, step: u64, writer: Option<u64>
 }
 
 fn malformed() -> Error {
-    Error::corrupt("a rank said something malformed of its tiers; check the communicator")
+    Error::corrupt("a rank sent a malformed statement about its tiers; check the communicator")
 }
 
-/// The groups, and whether every part is in one.
+/// The groups, and whether every part is in a group.
 fn form(scheme: Scheme, uuid: [u8; 16], step: u64, said: &[Said]) -> (Vec<Formed>, bool) {
-    // Ranks with bytes first: the others may keep parity.
+    // Ranks with bytes come first; the others can keep parity.
     let (with, without): (Vec<&Said>, Vec<&Said>) = said.iter().partition(|said| !said.parts.is_empty());
     let ordered: Vec<&Said> = with.iter().chain(&without).copied().collect();
     let groups: Vec<&str> = ordered.iter().map(|said| said.group.as_str()).collect();
@@ -214,7 +215,7 @@ fn keep(store: &TieredStore, meeting: &Meeting, formed: &[Formed], mine: Option<
 struct Transfer {
     from: usize,
     to: usize,
-    /// Their offset in the sender's bytes.
+    /// The offset in the sender's bytes.
     place: u64,
     len: usize,
 }
@@ -226,7 +227,7 @@ fn each_transfer(formed: &[Formed], at: u64, mut act: impl FnMut(Transfer)) {
             let chunk = group.chunk(number);
             let len = chunk.saturating_sub(at).min(BATCH) as usize;
             for (member, part) in &stripe.data {
-                // A member that only keeps parity has none.
+                // A member that only keeps parity has no bytes to send.
                 let has = group.members.get(*member).is_some_and(|member| !member.parts.is_empty());
                 for keeper in stripe.parity.iter().filter(|_| has && len > 0) {
                     if let (Some(from), Some(to)) = (ranks.get(*member), ranks.get(*keeper)) {
@@ -238,7 +239,8 @@ fn each_transfer(formed: &[Formed], at: u64, mut act: impl FnMut(Transfer)) {
     }
 }
 
-/// Encodes the parity that this rank keeps of one batch. `from`: what each rank sent; used bytes are removed.
+/// Encodes the parity that this rank keeps for one batch. `from` holds the bytes that each rank sent; used bytes are
+/// removed.
 fn write_batch(
     formed: &[Formed],
     objects: &mut [Option<ParityObject>],
@@ -249,7 +251,7 @@ fn write_batch(
     for (Formed { group, ranks }, object) in formed.iter().zip(objects) {
         let Some(number) = ranks.iter().position(|rank| *rank == me) else { continue };
         let all = stripes(ranks.len(), group.parity, group.copies);
-        // By this member's place among the keepers of a stripe: one stripe each.
+        // One buffer for each stripe whose parity this member keeps, by its position among the keepers.
         let mut kept: Vec<Vec<u8>> = vec![Vec::new(); group.parity];
         for (stripe_number, stripe) in all.iter().enumerate() {
             let Some(place) = stripe.parity.iter().position(|keeper| *keeper == number) else { continue };
@@ -293,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_rank_says_is_heard_and_nothing_else() {
+    fn a_statement_survives_encoding_and_other_bytes_are_refused() {
         let part = StagedPart { part: 1, length: 7, crc: u32::MAX, step: Some(3) };
         let (node, group, folder) = ("n".into(), "g\"".into(), "/x y".into());
         let said = Said { rank: 2, node, group, folder, writer: u64::MAX, parts: vec![part] };

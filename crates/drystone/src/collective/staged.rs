@@ -1,6 +1,5 @@
-//! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined with adjacent ones, written.
-//!
-//! They are kept in the form in which they are sent.
+//! Blocks that wait for the end of a step. They are kept in the form in which they are sent to the rank that writes
+//! them; that rank joins adjacent blocks and writes them.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +14,15 @@ use crate::schema::member::Column;
 use crate::write::{BlockSink, Writer};
 use crate::{Error, Result};
 
-/// The most bytes of joined blocks.
+/// The most bytes of a joined block.
 const MAX_JOINED: u64 = 16 << 20;
 
-/// A dense row-major block of some columns of a variable. Texts have elements of 0 bytes; each is its length (4 bytes)
-/// followed by its bytes.
+/// A dense row-major block of some columns of a variable. For texts the element size is 0, and each text is its
+/// length (4 bytes) followed by its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Staged<'a> {
     pub(super) path: String,
-    /// See [`Column::numbers`]; none for texts.
+    /// See [`Column::numbers`]; empty for texts.
     pub(super) columns: Vec<[u32; 4]>,
     pub(super) offset: Vec<u64>,
     pub(super) count: Vec<u64>,
@@ -35,7 +34,7 @@ fn broken() -> Error {
     Error::corrupt("malformed block from a rank; check the communicator")
 }
 
-/// Appends the elements of an array, one after the other.
+/// Appends the elements of an array in row-major order.
 pub(super) fn append(data: &Source<'_>, out: &mut Vec<u8>) -> Result<()> {
     let item = data.item();
     let strides = dense_strides(data.shape(), item as u64)?;
@@ -79,7 +78,7 @@ fn copy(
 }
 
 impl<'a> Staged<'a> {
-    /// Appends the block as bytes; `data` appends its content. Nothing is appended if that fails.
+    /// Appends the block as bytes; `data` appends its content. If `data` fails, nothing is appended.
     pub(super) fn keep(
         (path, columns, item): Array<'_>,
         (offset, count): (&[u64], &[u64]),
@@ -161,7 +160,7 @@ pub(super) fn together(texts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The texts again.
+/// Separates texts that [`together`](Self::together) joined.
 fn separate(mut data: &[u8]) -> Result<Vec<&[u8]>> {
     let mut out = Vec::new();
     while !data.is_empty() {
@@ -198,10 +197,10 @@ fn columns(container: &Container, block: &Staged<'_>) -> Result<Vec<Column>> {
     block.columns.iter().copied().map(column).collect()
 }
 
-/// What blocks must have in common to be joined: path, columns, bytes per element.
+/// Blocks can be joined only if they have these in common: path, columns, bytes per element.
 type Array<'a> = (&'a str, &'a [[u32; 4]], u32);
 
-/// Puts the blocks of one or several ranks, given in the order of ranks and puts; `buffer` is reused memory.
+/// Puts the blocks of one or several ranks. They are given in the order of ranks and puts. `buffer` is reused memory.
 pub(super) fn put_all(
     container: &Container,
     writer: &Writer,
@@ -212,7 +211,7 @@ pub(super) fn put_all(
     for (i, block) in blocks.iter().enumerate() {
         arrays.entry((&block.path, &block.columns, block.item)).or_default().push(i);
     }
-    // A record whose members were put separately keeps the order of its puts: none of its blocks is joined.
+    // If members of a record were put separately, the order of puts matters, so none of its blocks is joined.
     let apart = |path: &str| arrays.keys().filter(|(other, _, _)| *other == path).count() > 1;
     let mut jobs: Vec<(usize, Joined, Vec<usize>)> = Vec::new();
     for ((path, _, item), numbers) in &arrays {
@@ -229,7 +228,13 @@ pub(super) fn put_all(
     for (first, joined, parts) in jobs {
         let block = &blocks[first];
         if block.item == 0 {
-            writer.put_strings(&block.path, &block.count, &separate(block.data)?, Some(&block.offset))?;
+            writer.put_strings(
+                &block.path,
+                &block.count,
+                &separate(block.data)?,
+                Some(&block.offset),
+                None,
+            )?;
             continue;
         }
         let columns = columns(container, block)?;
@@ -241,7 +246,7 @@ pub(super) fn put_all(
     Ok(())
 }
 
-/// Copies the parts of a joined box to their places; they cover it.
+/// Copies the parts of a joined box to their places; together they cover the box.
 fn gather<'b>(
     blocks: &[Staged<'_>],
     joined: &Joined,
@@ -262,7 +267,7 @@ fn gather<'b>(
     Ok(out)
 }
 
-/// This many bytes of reused memory, with any content.
+/// A slice of reused memory of this length, with any content.
 pub(super) fn room(kept: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if kept.len() < len {
         kept.resize(len, 0);
@@ -275,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_that_lie_apart_are_kept_side_by_side() {
+    fn strided_elements_are_kept_side_by_side() {
         let memory: Vec<u8> = (0..24).collect();
         let (mut dense, mut apart) = (vec![9], vec![9]);
         append(&Source::dense(&memory, &[2, 6], 2).unwrap(), &mut dense).unwrap();
@@ -287,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_survive_the_way_and_other_bytes_are_refused() {
+    fn blocks_survive_encoding_and_other_bytes_are_refused() {
         let (columns, place) = ([[1, 0, 2, 0]], ([7, 0], [1, 3]));
         let values = [1u8, 2, 3, 4, 5, 6];
         let keep = |columns: &[[u32; 4]], item, count: &[u64], data: &[u8], out: &mut Vec<u8>| {

@@ -1,6 +1,6 @@
-//! A writer of all ranks together: blocks wait until the step ends, then as many ranks write as is cheapest.
+//! A writer of all ranks together. Blocks wait until the step ends; then as many ranks write as is cheapest.
 //!
-//! Blocks that would exceed [`STAGE`] on some rank do not wait: that rank then writes for itself, and so do all.
+//! Blocks that would exceed [`STAGE`] on a rank do not wait: that rank then writes for itself, and so do all.
 //!
 //! Invariant: the writers of a step are numbered `0..n` of `n`, whichever ranks they are, so a commit takes the step
 //! only when all have ended it.
@@ -22,26 +22,26 @@ use crate::base::sync::lock;
 use crate::container::Container;
 use crate::history::snapshot::Snapshot;
 use crate::schema::member::Column;
-use crate::write::accept::{check_box, check_strings, members, require_fixed, require_settled};
+use crate::write::accept::{blob_columns, check_box, check_strings, members, require_fixed, require_settled};
 use crate::write::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
 /// The most bytes of a step that wait on one rank.
 const STAGE: u64 = 8 << 20;
 
-/// How to open a writer of a team.
+/// Options for opening a writer of a team.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TeamWriterOptions {
-    /// This many ranks write, whatever the model says (at most all); `None` leaves it to the model.
+    /// The number of ranks that write, at most all. `None` leaves it to the model.
     pub writers: Option<u32>,
 }
 
-/// The writer of one of a team's ranks. Steps and `close` are collective, `put` is not.
+/// The writer of one rank of a team. Steps and `close` are collective; `put` is not.
 pub struct TeamWriter {
     container: Container,
     meeting: Meeting,
     run: u64,
-    /// Ranks that run at once on a node; the same number on all ranks.
+    /// The number of ranks that run at the same time on a node; equal on all ranks.
     processors: usize,
     options: TeamWriterOptions,
     state: Mutex<State>,
@@ -49,30 +49,31 @@ pub struct TeamWriter {
 
 #[derive(Default)]
 struct State {
-    /// The open step, and whether it replaces.
+    /// The open step, and whether it replaces an earlier one.
     step: Option<(u64, bool)>,
     last: Option<u64>,
-    /// Blocks that wait, in the form in which they are sent.
+    /// Waiting blocks, in the form in which they are sent.
     staged: Vec<u8>,
-    /// Memory for what others send, and for joined blocks. It is kept from step to step, as that of `staged`: new
-    /// memory costs more than copying into it.
+    /// Memory for received and joined blocks. Like that of `staged`, it is kept from step to step: new memory costs
+    /// more than copying into it.
     received: Vec<u8>,
     joined: Vec<u8>,
     bytes: u64,
-    /// Others cannot write this step: part of it is written already, or belongs to its rank.
+    /// Other ranks cannot write this step: part of it is written already, or belongs to this rank only.
     direct: bool,
-    /// The following steps are expected to be large.
+    /// Whether the following steps are expected to be large.
     large: bool,
-    /// This rank's writer, its number among the step's writers, their number, and whether the step has begun in it.
+    /// This rank's writer, its number among the step's writers, the number of these, and whether the step has begun
+    /// in it.
     own: Option<Own>,
-    /// Values without steps.
+    /// The writer of values without steps.
     loose: Option<Writer>,
     failed: Option<Error>,
     closed: bool,
 }
 
 impl State {
-    /// Drops what waits, and memory that steps like the last one will not use or that is too much to keep.
+    /// Drops waiting blocks. Frees memory that similar steps will not use, or that is too much to keep.
     fn forget(&mut self) {
         self.staged.clear();
         let large = self.large;
@@ -97,15 +98,16 @@ fn costs(container: &Container, processors: usize) -> Costs {
     rough(container.identity().durability, write, sync, processors)
 }
 
-/// Approximate costs, from the medians of bench/collective on two cores and one disk: 8 ranks, 1 KiB to 1 MiB each, 1
-/// to 8 writers. Concurrent syncs of several writers share a journal, so each adds only a part of one.
+/// Approximate costs, from the medians of bench/collective on two cores and one disk, with 8 ranks, 1 KiB to 1 MiB
+/// each, 1 to 8 writers. Concurrent syncs of several writers share a journal, so each adds only a part of a sync.
 fn rough(durability: Durability, write: f64, sync: f64, processors: usize) -> Costs {
     let syncing = if durability == Durability::Durable { sync } else { 0.0 };
     let (per_writer, together) = (4e-5 + syncing / 8.0, 1e-4 + syncing / 4.0);
     Costs { per_writer, together, copy: 4e9, write, processors }
 }
 
-/// How many ranks run at once on a node, from the processors that each may use: all, if each has one to itself.
+/// The number of ranks that run at the same time on a node, given the processors that each may use. All ranks do if
+/// each has a processor to itself.
 fn at_once(allowed: impl Iterator<Item = u64>) -> usize {
     let most = allowed.max().unwrap_or(0);
     if most < 2 { usize::MAX } else { usize::try_from(most).unwrap_or(usize::MAX) }
@@ -121,14 +123,14 @@ impl BlockSink for TeamWriter {
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        require_fixed(path, &variable.dtype)?;
+        columns.iter().try_for_each(|column| require_fixed(path, &column.leaf))?;
         let place = check_box(path, &variable, data.shape(), offset)?;
         let item = u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?;
         let bytes = data.shape().iter().fold(u64::from(item), |n, c| n.saturating_mul(*c));
         self.take(
             path,
             &variable,
-            bytes,
+            (bytes, variable.local),
             |writer| writer.put_columns(path, columns, data, offset),
             |kept| {
                 let columns: Vec<_> = columns.iter().map(Column::numbers).collect();
@@ -157,7 +159,7 @@ impl TeamWriter {
         Ok(TeamWriter { container, meeting, run, processors, options, state: Mutex::default() })
     }
 
-    /// The run it belongs to.
+    /// The run of the writer.
     pub fn run(&self) -> u64 {
         self.run
     }
@@ -173,8 +175,8 @@ impl TeamWriter {
         }
     }
 
-    /// Begins a step on all ranks: the given one, which is the same for all, or the one after the last. Returns its
-    /// number.
+    /// Begins a step on all ranks: the given one, which must be the same on all ranks, or the one after the last.
+    /// Returns its number.
     pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
         let state = self.state();
         let checked = state.as_ref().map_err(Clone::clone).and_then(|state| match state.step {
@@ -210,7 +212,7 @@ impl TeamWriter {
         Ok(number)
     }
 
-    /// Writes a block; as [`Writer::put`]. Not collective.
+    /// Writes a block, like [`Writer::put`]. Not collective.
     pub fn put(
         &self,
         path: &str,
@@ -224,28 +226,30 @@ impl TeamWriter {
         self.put_columns(path, &columns, data, offset)
     }
 
-    /// Writes a block of strings; as [`Writer::put_strings`]. Not collective.
+    /// Writes a block of strings or lists; as [`Writer::put_strings`]. Not collective.
     pub fn put_strings(
         &self,
         path: &str,
         shape: &[u64],
         values: &[&[u8]],
         offset: Option<&[u64]>,
+        field: Option<&str>,
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        let place = check_strings(path, &variable, shape, values, offset)?;
+        let columns = blob_columns(path, &variable, field)?;
+        let place = check_strings(path, (&variable, &columns), shape, values, offset)?;
         let bytes = values.iter().map(|value| 4 + value.len() as u64).sum();
         self.take(
             path,
             &variable,
-            bytes,
-            |writer| writer.put_strings(path, shape, values, offset),
+            (bytes, variable.local || field.is_some()),
+            |writer| writer.put_strings(path, shape, values, offset, field),
             |kept| Staged::keep((path, &[], 0), (&place, shape), |out| together(values, out), kept),
         )
     }
 
-    /// A variable, which another process may have just created.
+    /// Looks a variable up. Another process may have just created it.
     fn variable(&self, path: &str) -> Result<Variable> {
         self.container.inner.require_settled(path)?;
         match self.container.variable(path) {
@@ -257,12 +261,14 @@ impl TeamWriter {
         }
     }
 
-    /// Keeps a block of this many bytes until the step ends, or puts it into this rank's own writer.
+    /// Keeps a block of this many bytes until the step ends, or puts it into this rank's own writer. `own`: another
+    /// rank cannot write it, because a local variable keeps one value per writer, or because blocks that ranks send
+    /// name no member of strings or lists.
     fn take(
         &self,
         path: &str,
         variable: &Variable,
-        bytes: u64,
+        (bytes, own): (u64, bool),
         put: impl Fn(&Writer) -> Result<()>,
         keep: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
@@ -277,8 +283,7 @@ impl TeamWriter {
             return Err(Error::invalid(format!("\"{path}\" has steps: put belongs inside a step")));
         }
         state.bytes = state.bytes.saturating_add(bytes);
-        // A local variable keeps one value per writer: another rank cannot write it.
-        if !state.direct && (variable.local || state.bytes > STAGE) {
+        if !state.direct && (own || state.bytes > STAGE) {
             self.write_for_itself(&mut state)?;
         }
         if let (true, Some(own)) = (state.direct, &state.own) {
@@ -293,15 +298,15 @@ impl TeamWriter {
         super::Team::decline(self.meeting.communicator.clone(), call, error)
     }
 
-    /// Ends the step on all ranks, writes waiting blocks, and commits. Returns the snapshot that contains the step. In
-    /// a container with redundancy the ranks then make parity of each other's parts, if they are on several nodes.
+    /// Ends the step on all ranks, writes waiting blocks, and commits. Returns the snapshot that contains the step.
+    /// In a container with redundancy, ranks on several nodes then make parity of each other's parts.
     ///
     /// An error on one rank is an error on all, and nothing of the step becomes visible.
     pub fn end_step(&self) -> Result<u64> {
         self.end_step_at(None)
     }
 
-    /// The same; returns when the step has this level or a higher one.
+    /// As [`end_step`](Self::end_step), but returns when the step has reached this level.
     pub fn end_step_at(&self, level: Option<Level>) -> Result<u64> {
         let step = lock(&self.state).step;
         let version = self.commit_step()?;
@@ -310,10 +315,10 @@ impl TeamWriter {
             Some((step, _)) => redundancy::protect(&self.container, &self.meeting, step, writer)?,
             None => false,
         };
-        // Each rank brings home what other nodes cannot keep.
+        // Each rank drains home what other nodes do not keep.
         let asked = level.filter(|level| *level > Level::Node && !(kept && *level == Level::Partner));
         let Some(level) = asked else { return Ok(version) };
-        let home = attempt(|| writer.map_or(Ok(()), |writer| self.container.inner.bring_writer_home(writer)));
+        let home = attempt(|| writer.map_or(Ok(()), |writer| self.container.inner.drain_writer(writer)));
         self.meeting.hold(Act::Safe, [0; 4], home)?;
         if level == Level::Stable {
             let first = self.meeting.rank() == 0;
@@ -362,7 +367,7 @@ impl TeamWriter {
         state.forget();
         if let Err(e) = &outcome {
             if let Some(own) = state.own.as_mut().filter(|own| own.begun) {
-                let _ = own.writer.abort_step(); // it may have ended already; then it waits for a recovery
+                let _ = own.writer.abort_step(); // if it has ended already, a recovery settles it
                 own.begun = false;
             }
             state.failed = Some(e.clone());
@@ -380,7 +385,7 @@ impl TeamWriter {
     }
 
     /// The end of a step with one writer, rank 0, which has committed. The others can only have failed to close what
-    /// they wrote in earlier steps; that does not affect this step, and waits for the next meeting.
+    /// they wrote in earlier steps. That does not affect this step, and waits for the next meeting.
     fn written_by_one(&self, state: &mut State, written: Result<Option<Arc<Snapshot>>>) -> Result<u64> {
         if self.meeting.rank() == 0 {
             return self.committed(written);
@@ -390,7 +395,7 @@ impl TeamWriter {
         Ok(version)
     }
 
-    /// Commits what all have written.
+    /// Commits the blocks that all ranks have written.
     fn commit(&self) -> Result<Arc<Snapshot>> {
         let done = self.container.commit()?;
         match done.incomplete.first() {
@@ -399,8 +404,8 @@ impl TeamWriter {
         }
     }
 
-    /// All ranks receive what rank 0 has committed, and move their handles there. The manifest is sent along: else all
-    /// would open its file.
+    /// Passes the snapshot that rank 0 committed to all ranks, which move their handles there. The manifest is sent
+    /// along; otherwise all ranks would open its file.
     fn committed(&self, done: Result<Option<Arc<Snapshot>>>) -> Result<u64> {
         let done = done.and_then(|snapshot| match snapshot {
             Some(snapshot) => {
@@ -426,7 +431,7 @@ impl TeamWriter {
         if state.own.is_none() {
             let options =
                 WriterOptions { rank: Some((rank, nranks)), run: Some(self.run), ..WriterOptions::default() };
-            // The commit follows once all have written.
+            // The commit follows once all ranks have written.
             let writer = Writer::open_as(self.container.inner.clone(), options, Promise::Manifest)?;
             state.own = Some(Own { writer, rank, nranks, begun: false });
         }
@@ -437,7 +442,7 @@ impl TeamWriter {
         Ok(())
     }
 
-    /// This rank writes its blocks itself, now and until the step ends.
+    /// Makes this rank write its blocks itself, now and until the step ends.
     fn write_for_itself(&self, state: &mut State) -> Result<()> {
         if state.direct {
             return Ok(());
@@ -451,7 +456,7 @@ impl TeamWriter {
         }
     }
 
-    /// Ends the step of this rank's writer; returns the snapshot if that was the only writer and has committed.
+    /// Ends the step of this rank's writer. Returns the snapshot if that was the only writer and has committed.
     fn end_own(&self, state: &mut State) -> Result<Option<Arc<Snapshot>>> {
         let Some(own) = state.own.as_mut() else { return Ok(None) };
         let committed = own.writer.end_step()?;
@@ -459,7 +464,7 @@ impl TeamWriter {
         Ok(committed.map(|done| done.snapshot))
     }
 
-    /// Sends waiting blocks to the rank that writes them; writes what others sent, if this is such a rank.
+    /// Sends waiting blocks to the rank that writes them. If this rank is such a rank, writes the received blocks.
     fn write_for_others(
         &self,
         state: &mut State,
@@ -495,7 +500,7 @@ impl TeamWriter {
                 };
             }
             self.own(state, number as u32, plan.groups.len() as u32)?;
-            // This rank is the first of those for which it writes, so its blocks come first.
+            // This rank is the first of the ranks for which it writes, so its blocks come first.
             let mut blocks = Staged::receive(&own_blocks)?;
             blocks.extend(Staged::receive(others)?);
             let State { own, joined, .. } = state;
@@ -524,7 +529,8 @@ impl TeamWriter {
         self.meeting.hold(Act::AbortStep, [0; 4], dropped).map(|_| ())
     }
 
-    /// Closes on all ranks; commits values without step. An open step is discarded, which is an error.
+    /// Closes the writer on all ranks, and commits values without step. An open step is discarded, which is reported
+    /// as an error.
     pub fn close(&self) -> Result<()> {
         let mut state = lock(&self.state);
         if std::mem::replace(&mut state.closed, true) {
@@ -558,8 +564,8 @@ mod tests {
     use super::{at_once, rough};
 
     /// Symptom: 8 ranks of 64 KiB on two cores each wrote for themselves, which took 1.6 times as long as one writer.
-    /// The model took messages to be four times as slow as they are, and two writers to be twice as fast as one while
-    /// six other ranks wait.
+    /// The model assumed messages to be four times as slow as they are, and two writers to be twice as fast as one
+    /// while six other ranks wait.
     #[test]
     fn small_blocks_on_few_processors_are_written_by_one() {
         let writers = |load: u64, durability| {

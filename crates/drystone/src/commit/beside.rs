@@ -1,8 +1,8 @@
-//! Adoption of replicas of blocks that were committed before.
+//! Adopts replicas of committed blocks.
 //!
 //! Invariants
-//! - an entry is adopted only where its block exists, and not twice;
-//! - a log part that holds replicas holds nothing else: its source is closed in the commit that names it.
+//! - an entry is adopted only where its block exists, and only once;
+//! - a log part that holds replicas holds nothing else: the commit that names its source also closes it.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use crate::Result;
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
 
-/// Replicas that were written and that no commit names yet.
+/// Written replicas that no commit names yet.
 pub(crate) struct Beside {
     writer: u64,
     process: String,
     pub(crate) parts: Vec<BesidePart>,
-    /// `commit`, `order` and `put` are those of the blocks, `source` is the number of the part.
+    /// In each entry, `commit`, `order` and `put` are those of the block; `source` is the number of the part.
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -43,12 +43,12 @@ fn name(e: &Entry) -> Name {
 }
 
 impl Beside {
-    /// An empty set, of a writer in a process.
+    /// An empty set for a writer in a process.
     pub(crate) fn of(writer: u64, process: String) -> Beside {
         Beside { writer, process, parts: Vec::new(), entries: Vec::new() }
     }
 
-    /// The replicas whose blocks a snapshot has, and that it lacks itself.
+    /// The replicas whose blocks are in a snapshot that does not have the replicas themselves.
     fn missing_in(&self, inner: &Inner, base: &Snapshot) -> Result<Vec<&Entry>> {
         let Some(root) = &base.manifest.root else { return Ok(Vec::new()) };
         let mut out = Vec::with_capacity(self.entries.len());
@@ -74,7 +74,7 @@ impl Beside {
         Ok(out)
     }
 
-    /// The source table with the added parts, and the number of each.
+    /// The source table with the added parts, and the source number of each.
     fn sources(&self, mut sources: Vec<Source>) -> (Vec<Source>, Vec<u32>) {
         let mut numbers = Vec::with_capacity(self.parts.len());
         for BesidePart { part, records, bytes } in &self.parts {
@@ -99,7 +99,7 @@ impl Beside {
         (sources, numbers)
     }
 
-    /// Makes them visible. Returns how many were adopted; if none was, the log is removed.
+    /// Makes the replicas visible. Returns how many were adopted; if none was, removes the log.
     pub(crate) fn commit(self, inner: &Inner) -> Result<(Committed, u64)> {
         let mut adopted = 0;
         let done = transact(inner, |base, _| {
@@ -126,7 +126,7 @@ impl Beside {
             inner.adopt_snapshot(done.snapshot.clone());
         } else {
             for part in &self.parts {
-                // Nothing names them; what remains is collected as garbage once this process has ended.
+                // No entry names these objects. Garbage collection removes what remains once this process has ended.
                 let _ = inner.store.delete(&keys::segment(self.writer, part.part));
                 let _ = inner.store.delete(&keys::idx(self.writer, part.part));
             }

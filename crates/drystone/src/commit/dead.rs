@@ -1,12 +1,13 @@
-//! Dead entries of a snapshot, which no read can show any more: of deleted variables, of replaced steps, overwritten
-//! completely, cut away.
+//! Dead entries of a snapshot, which no read can show any more: entries of deleted variables and replaced steps, and
+//! blocks that are completely overwritten or cut away. A recovery adds the steps that it gives up.
 //!
-//! Local variables and empty blocks are left as they are. A replica dies with the last block that it is a copy of.
+//! Local variables and empty blocks are left as they are. A replica is dead once its last original is.
 
 use std::collections::{BTreeSet, HashSet};
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
+use drystone_format::keys;
 use drystone_format::source::{Source, SourceState};
 use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::Selection;
@@ -16,13 +17,15 @@ use crate::Result;
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
 
-/// Identifies an entry among all others.
+/// Identifies an entry among all entries.
 type Name = (u64, u32, u32, u64, u64, u64, u32, [u64; MAX_NDIM]);
 
 /// The dead entries, and the sources of the others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dead {
     names: HashSet<Name>,
+    /// Key steps of which every entry is dead.
+    steps: BTreeSet<u64>,
     live: BTreeSet<u32>,
     known: bool,
 }
@@ -32,8 +35,8 @@ fn name(e: &Entry) -> Name {
 }
 
 impl Dead {
-    /// The dead entries of a snapshot. Memory: the entries of one member of a variable at one step, and a name per dead
-    /// one.
+    /// Finds the dead entries of a snapshot. Memory holds the entries of one member of a variable at one step, and a
+    /// name per dead entry.
     pub(crate) fn find(inner: &Inner, snapshot: &Snapshot) -> Result<Dead> {
         let mut dead = Dead { known: true, ..Dead::default() };
         let Some(root) = &snapshot.manifest.root else { return Ok(dead) };
@@ -49,7 +52,7 @@ impl Dead {
         Ok(dead)
     }
 
-    /// The replicas of one number, by members of a variable: they are dead once no commit names them.
+    /// All replicas with one number, by members of a variable: they are dead once no commit names them.
     pub(crate) fn replicas(
         inner: &Inner,
         snapshot: &Snapshot,
@@ -66,22 +69,39 @@ impl Dead {
         Ok(dead)
     }
 
-    /// How many there are.
+    /// Adds an entry.
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        self.names.insert(name(entry));
+    }
+
+    /// Adds all entries of a key step.
+    pub(crate) fn add_step(&mut self, key_step: u64) {
+        self.steps.insert(key_step);
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.steps.is_empty()
+    }
+
+    /// The number of dead entries that were found one by one.
     pub(crate) fn len(&self) -> u64 {
         self.names.len() as u64
     }
 
-    /// Whether an entry is one of them.
+    /// Whether an entry is dead.
     pub(crate) fn has(&self, entry: &Entry) -> bool {
-        self.names.contains(&name(entry))
+        self.names.contains(&name(entry)) || self.steps.contains(&entry.step)
     }
 
-    /// The source table in which settled parts need no bytes if no live entry is in them.
-    pub(crate) fn sources(&self, mut sources: Vec<Source>) -> Vec<Source> {
+    /// The source table in which settled or lost parts without live entries need no bytes.
+    pub(crate) fn sources(&self, mut sources: Vec<Source>, lost: &BTreeSet<String>) -> Vec<Source> {
         if self.known {
             for (number, source) in sources.iter_mut().enumerate() {
                 let live = u32::try_from(number).is_ok_and(|n| self.live.contains(&n));
-                if source.kind == 0 && source.state != SourceState::Open && !live {
+                let ended = source.state != SourceState::Open
+                    || lost.contains(&keys::segment(source.writer, source.part));
+                if source.kind == 0 && ended && !live {
                     source.seg_length = 0;
                 }
             }
@@ -89,7 +109,7 @@ impl Dead {
         sources
     }
 
-    /// One member of one variable at one step.
+    /// Settles the entries of one member of one variable at one step.
     fn settle(&mut self, snapshot: &Snapshot, group: &mut Vec<Entry>) {
         let shown = shown(snapshot, group);
         for (entry, shown) in group.drain(..).zip(shown) {

@@ -1,4 +1,4 @@
-//! Commits: one manifest, put if absent, holds everything that becomes visible with it.
+//! Commits: one manifest, put only if absent, holds everything that becomes visible with it.
 //!
 //! Invariants: see `transaction`.
 

@@ -1,4 +1,4 @@
-//! Schema operations as commits of their own.
+//! Schema operations, each batch as one commit.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::schema_op::SchemaOp;
 use crate::{Error, Result};
 
 impl Container {
-    /// Applies schema operations as one commit (or adds them to the open batch). `true` if anything changed.
+    /// Applies schema operations as one commit, or adds them to the open batch. Returns whether anything changed.
     pub fn apply(&self, ops: Vec<SchemaOp>) -> Result<bool> {
         self.inner.require_writable()?;
         let mut batch = lock(&self.inner.batch);
@@ -22,7 +22,7 @@ impl Container {
         self.commit_ops(&ops, false)
     }
 
-    /// `looked`: the newest snapshot was looked for some time ago, so the put of the manifest may reveal a newer one.
+    /// `looked`: the newest snapshot was looked up some time ago. The put of the manifest may reveal a newer one.
     fn commit_ops(&self, ops: &[SchemaOp], looked: bool) -> Result<bool> {
         let decide = |base: &Arc<Snapshot>, version| {
             let mut schema = (*base.schema).clone();
@@ -57,7 +57,7 @@ impl Container {
         Ok(())
     }
 
-    /// Ends the batch: commits what it collected, or (`commit` false) discards it.
+    /// Ends the batch: commits the collected operations, or discards them if `commit` is false.
     pub fn end_batch(&self, commit: bool) -> Result<()> {
         let batch = lock(&self.inner.batch).take();
         match batch {

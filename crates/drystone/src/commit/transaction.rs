@@ -1,5 +1,5 @@
-//! One commit: new pages and one manifest, put if absent, on top of the newest snapshot; repeated if another commit was
-//! faster.
+//! One commit: puts new pages and one manifest, if absent, on top of the newest snapshot. If another commit came
+//! first, it tries again.
 //!
 //! Invariants
 //! - a manifest is put only after everything it names is in the store (and, under `durable`, on stable storage);
@@ -45,14 +45,14 @@ pub struct RunStep {
     pub step: u64,
 }
 
-/// A step that some ranks have closed and others not.
+/// A step that only some ranks have closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomplete {
-    /// Which step of which run.
+    /// The step and its run.
     pub at: RunStep,
-    /// Ranks of the run.
+    /// The number of ranks of the run.
     pub nranks: u32,
-    /// Ranks that have not closed it.
+    /// The ranks that have not closed the step.
     pub missing: Vec<u32>,
     /// Visible from an earlier close by all ranks; `missing` have not closed the replacement yet.
     pub again: bool,
@@ -86,52 +86,52 @@ impl std::fmt::Display for Incomplete {
 
 /// Sections up to this size stay in the manifest.
 const INLINE_SECTION: usize = 8 << 10;
-/// A commit that loses this many races in a row gives up.
+/// After this many lost races in a row a commit gives up.
 const MAX_TRIES: usize = 10_000;
 
-/// What a commit changes; `None` and empty mean unchanged.
+/// The changes of a commit; `None` and empty mean unchanged.
 #[derive(Default)]
 pub(crate) struct Change {
     pub(crate) schema: Option<Schema>,
     pub(crate) steps: Option<Steps>,
     /// New entries, with `commit`, `order` and `source` set.
     pub(crate) entries: NewEntries,
-    /// The whole new source table.
+    /// The complete new source table.
     pub(crate) sources: Option<Vec<Source>>,
     pub(crate) ahead: Option<Vec<(u32, u64)>>,
     pub(crate) fence: Option<u64>,
-    /// Entries that go.
+    /// Entries to remove.
     pub(crate) dead: Option<Dead>,
-    /// Everything that is published now: arrays without pages, each with its shards.
+    /// The complete new published record: arrays without pages, each with its shards.
     pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
-    /// The processes that wrote what it takes from logs.
+    /// The processes that wrote the groups taken from logs.
     pub(crate) writers: BTreeSet<String>,
-    /// Named objects that may not be on stable storage yet (`durable`).
+    /// Named objects that may not be on stable storage yet (under `durable`).
     pub(crate) unsynced: Vec<String>,
-    /// Reported to the caller of the commit.
+    /// Incomplete steps, reported to the caller of the commit.
     pub(crate) incomplete: Vec<Incomplete>,
     pub(crate) notes: Vec<String>,
 }
 
-/// What a commit did.
+/// The outcome of a commit.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// The snapshot that now contains it (the current one if there was nothing new).
+    /// The snapshot that contains the commit, or the current one if nothing was new.
     pub snapshot: Arc<Snapshot>,
-    /// Was anything new?
+    /// Whether anything was new.
     pub changed: bool,
-    /// Steps that some ranks have closed and others not.
+    /// Steps that only some ranks have closed.
     pub incomplete: Vec<Incomplete>,
-    /// Remarks for people.
+    /// Remarks for the user.
     pub notes: Vec<String>,
-    /// Keys of steps (step + 1, 0 without step) of which it took blocks, if values of derived variables are to be
-    /// stored.
+    /// Keys of steps (step + 1, 0 without step) from which the commit took blocks, if values of derived variables are
+    /// to be stored.
     pub(crate) touched: BTreeSet<u64>,
 }
 
-/// What the closure of a transaction decides for a base.
+/// The decision of a transaction's closure for a base.
 pub(crate) enum Decision {
-    /// Nothing to do on this base.
+    /// Nothing to commit on this base.
     Keep {
         incomplete: Vec<Incomplete>,
         notes: Vec<String>,
@@ -139,9 +139,10 @@ pub(crate) enum Decision {
     Apply(Box<Change>),
 }
 
-/// Commits what `decide` returns for the newest base; asks it again for a newer base if another commit wins.
+/// Commits what `decide` returns for the newest base. If another commit wins, asks again for the newer base.
 ///
-/// `decide` gets the base and the version the commit will have; it must not have side effects that matter twice.
+/// `decide` receives the base and the version that the commit will have. It may be called several times, so it must
+/// have no lasting side effects.
 pub(crate) fn transact(
     inner: &Inner,
     decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
@@ -149,9 +150,9 @@ pub(crate) fn transact(
     transact_from(inner, false, false, decide)
 }
 
-/// The same for a caller that has something to commit in any case. It does not look for a newer base first: the put of
-/// the manifest finds one out. It does look where other processes were found to commit. `same`: the caller has just
-/// checked that the container was not replaced.
+/// As [`transact`], for a caller that certainly has something to commit. It does not look for a newer base first,
+/// since the put of the manifest reveals one. It does look if other processes were seen to commit. `same`: the caller
+/// has just checked that the container was not replaced.
 pub(crate) fn transact_at_once(
     inner: &Inner,
     same: bool,
@@ -184,7 +185,7 @@ fn transact_from(
                 && manifests::is_gone(inner.store.as_ref(), base.version())
         };
         let change = match decide(&base, version) {
-            // Nothing is concluded from a base that may not be the newest.
+            // A base that may not be the newest proves nothing.
             Err(_) | Ok(Decision::Keep { .. }) if !looked => continue,
             Err(e) if expired(&e) => continue,
             Err(e) => return Err(e),
@@ -197,7 +198,7 @@ fn transact_from(
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
         let touched = touched(&base, &change);
-        // A look for the newest snapshot also checks that the container was not replaced.
+        // Looking for the newest snapshot also checks that the container was not replaced.
         let done = match attempt(inner, &base, version, change, looked || same) {
             Err(e) if expired(&e) => continue,
             other => other?,
@@ -215,7 +216,7 @@ fn transact_from(
     Err(Error::conflict(format!("gave up after losing {MAX_TRIES} races for a commit in a row; try again")))
 }
 
-/// The steps whose new blocks may affect stored values of derived variables; none where none are stored.
+/// The steps whose new blocks may affect stored values of derived variables. Empty if none are stored.
 fn touched(base: &Snapshot, change: &Change) -> BTreeSet<u64> {
     let schema = change.schema.as_ref().unwrap_or(&base.schema);
     let stores = |v: &Variable| v.derived.as_ref().is_some_and(|derived| derived.kind != Kind::Virtual);
@@ -225,11 +226,12 @@ fn touched(base: &Snapshot, change: &Change) -> BTreeSet<u64> {
     }
 }
 
-/// Commits of at most this many entries try to fit their pages into the manifest.
+/// Commits of at most this many entries try to put their pages into the manifest.
 const SMALL_COMMIT: usize = 2048;
 
-/// One try; `None` if another commit took the version. `same`: this commit has checked that the container was not
-/// replaced, which costs a far store a request; a store that watches the container checks it before every change.
+/// One try. `None` if another commit took the version. `same`: this commit has checked that the container was not
+/// replaced. On a far store the check costs a request; a store that watches the container checks it before every
+/// change.
 pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
@@ -362,10 +364,10 @@ impl Draft {
     }
 }
 
-/// The boot that a manifest may name: everything that it needs and that was not flushed was written during it.
+/// The boot that a manifest may name: all unflushed objects that it needs were written during that boot.
 fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
     if inner.identity.durability == Durability::Durable {
-        return None; // nothing is ever passed over
+        return None; // a durable manifest is never passed over
     }
     let boot = inner.boot()?;
     let same = base.version() <= inner.last_marked(base) || base.manifest.boot.as_deref() == Some(boot);
@@ -373,14 +375,14 @@ fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
     all.then(|| boot.to_owned())
 }
 
-/// After a failed put: whether the manifest in the store is ours (true) or another's (false); the error if there is
-/// none.
+/// After a failed put: whether the manifest in the store is ours (true) or another commit's (false). If there is
+/// none, returns the error.
 fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -> Result<bool> {
     let store = inner.store.as_ref();
     match manifests::read_manifest(store, version, &inner.identity.uuid) {
         Ok(found) if found.write_id != *write_id => Ok(false),
         Ok(_) if inner.identity.durability == Durability::Durable => {
-            // The manifest exists, but the reply that it is on stable storage never arrived.
+            // The manifest exists, but the reply that confirms stable storage never arrived.
             store.sync(&[&keys::manifest(version)]).map_err(|e| {
                 Error::from(e)
                     .while_doing(format!("snapshot {version} is committed, but not known to be durable"))
@@ -393,21 +395,21 @@ fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -
     }
 }
 
-/// The pages that one commit adds, collected in memory: put before the manifest in its object, or as an object of their
-/// own.
+/// The pages that one commit adds, collected in memory. They are put in the manifest's object, before the manifest,
+/// or as a separate object.
 struct PageFile {
     id: u64,
     apart: bool,
     bytes: Vec<u8>,
     frames: u64,
-    /// The pages of a small commit in decoded form: the next commit adds to them.
+    /// The decoded pages of a small commit: the next commit adds to them.
     made: Vec<(PageRef, Page)>,
-    /// Pages of the base that the new snapshot does not have.
+    /// Pages of the base that the new snapshot no longer has.
     replaced: Vec<PageRef>,
 }
 
 impl PageFile {
-    /// Pages that go into the manifest of a version: one object, one sync less.
+    /// Pages that go into the manifest of a version: this saves an object and a sync.
     fn in_manifest(version: u64) -> Self {
         PageFile {
             id: keys::IN_MANIFEST | version,
@@ -419,7 +421,7 @@ impl PageFile {
         }
     }
 
-    /// Pages in a file of their own.
+    /// Pages in a separate file.
     fn apart(uuid: [u8; 16]) -> Self {
         let id = random::id64() & !keys::IN_MANIFEST;
         let header = FileHeader {
@@ -457,7 +459,7 @@ impl PageFile {
         }
     }
 
-    /// Pages of the source table; unchanged ones are referred to again.
+    /// Pages of the source table. Unchanged pages are referred to again.
     fn sources(&mut self, sources: &[Source], base: &Snapshot, inner: &Inner) -> Result<Vec<PageRef>> {
         let mut out = Vec::new();
         for (i, page) in sources.chunks(PAGE_SOURCES).enumerate() {
@@ -477,7 +479,7 @@ impl PageFile {
         Ok(out)
     }
 
-    /// Pages of the records of shards; unchanged ones are referred to again.
+    /// Pages of the records of shards. Unchanged pages are referred to again.
     fn published(
         &mut self,
         arrays: &[(published::Array, Vec<published::Shard>)],
@@ -518,7 +520,7 @@ impl PageFile {
         }
         let key = keys::pages(self.id);
         if let Err(error) = store.put(&key, &[&self.bytes], PutMode::IfAbsent, sync) {
-            // A lost reply: the bytes were stored, only the answer is missing.
+            // The reply was lost: the bytes were stored, and only the answer is missing.
             let there = store.read_all(&key, self.bytes.len() as u64).is_ok_and(|found| found == self.bytes);
             if !there || (sync && store.sync(&[&key]).is_err()) {
                 return Err(Error::from(error).while_doing("writing index pages"));

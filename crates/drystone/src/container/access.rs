@@ -1,5 +1,5 @@
-//! How a variable is expected to be read: as configured, else as declared, else as observed, else with equal weights
-//! for all ways.
+//! The expected reads of a variable: as configured, else as declared, else as observed, else equal weights for all
+//! kinds.
 
 use drystone_dataset::{Access, Axes};
 use drystone_format::schema::Variable;
@@ -11,7 +11,7 @@ use crate::schema_op::expected_reads;
 use crate::{Error, Result};
 
 impl Inner {
-    /// What the configuration says of the reads of a variable; `InvalidArgument` if that does not fit it.
+    /// The configured reads of a variable. Errors: `InvalidArgument` if the configuration does not fit the variable.
     pub(crate) fn configured_access(&self, path: &str, axes: &Axes<'_>) -> Result<Option<Access>> {
         let Some(text) = self.config.as_deref().and_then(|config| config.access(path)) else {
             return Ok(None);
@@ -22,10 +22,10 @@ impl Inner {
         })
     }
 
-    /// The expected reads of a variable, in an array of `shape` (without the step axis), and where the expectation
-    /// comes from.
+    /// The expected reads of a variable, in an array of `shape` (without the step axis), and the origin of the
+    /// expectation.
     ///
-    /// A stored text that is not understood is only reported: a later version may have written it.
+    /// A stored text that cannot be parsed is only reported: a later version may have written it.
     pub(crate) fn expected(
         &self,
         path: &str,
@@ -44,7 +44,7 @@ impl Inner {
         let of_a_step = |access: &Access| without_steps(declared_mix(access, &whole, variable.steps));
         let learnt = || {
             let (mix, many) = learnt_mix(&self.learnt(variable.uid), &whole, variable.steps)?;
-            Some((without_steps(mix), format!("learnt from {many} that were seen")))
+            Some((without_steps(mix), format!("learnt from {many} observed reads")))
         };
         if let Some(access) = self.configured_access(path, &axes)? {
             return Ok((of_a_step(&access), format!("configured: {access}")));

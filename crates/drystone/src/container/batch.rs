@@ -1,4 +1,4 @@
-//! Schema operations that are collected to become one commit.
+//! Schema operations that are collected into one commit.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use drystone_format::schema::{Schema, Variable};
 use crate::Result;
 use crate::schema_op::SchemaOp;
 
-/// The operations so far, and the schema with them.
+/// The operations so far, and the schema that results from them.
 pub(crate) struct Batch {
     pub(crate) ops: Vec<SchemaOp>,
     pub(crate) preview: Arc<Schema>,
-    /// The schema on which it began.
+    /// The schema on which the batch began.
     pub(crate) base: Arc<Schema>,
 }
 
 impl Batch {
-    /// Adds operations, all or none; `version` is the commit that will contain them. `true` if anything changed.
+    /// Adds all operations or none. `version` is the commit that will contain them. Returns whether anything changed.
     ///
-    /// The preview is changed in place: with a copy for each, n operations would cost n times n. If one fails, the
-    /// preview is made again from the operations before it.
+    /// The preview is changed in place: copying it for each of n operations would cost n times n. If an operation
+    /// fails, the preview is made again from the earlier operations.
     pub(crate) fn extend(&mut self, ops: Vec<SchemaOp>, version: u64) -> Result<bool> {
         match apply_all(&ops, Arc::make_mut(&mut self.preview), version) {
             Ok(changed) => {
@@ -35,8 +35,8 @@ impl Batch {
         }
     }
 
-    /// What the batch does to the variable at a path, if that path denotes another variable, or none, once the batch
-    /// has ended.
+    /// The effect of the batch on the variable at a path. `None` if the path will denote the same variable after the
+    /// batch.
     pub(crate) fn what_becomes_of(&self, path: &str) -> Option<&'static str> {
         let one = |v: &Variable| (v.id, v.uid);
         let (before, after) = (self.base.resolve(path).map(one), self.preview.resolve(path).map(one));
@@ -49,7 +49,7 @@ impl Batch {
     }
 }
 
-/// Applies operations to a schema; `true` if anything changed.
+/// Applies operations to a schema. Returns whether anything changed.
 pub(crate) fn apply_all(ops: &[SchemaOp], schema: &mut Schema, version: u64) -> Result<bool> {
     let mut changed = false;
     for op in ops {

@@ -1,13 +1,14 @@
-//! The cache of a handle: which folder it uses, and what is kept in it.
+//! The cache of a handle: its folder, and the operations that fill it.
 //!
-//! An option of the store names the folder (`drystone_cache`, with `drystone_cache_bytes`), so that whatever opens a
-//! container again, a pickle or another process, uses the same one; without it the environment does. A local home store
-//! has a cache only if an option names one.
+//! A store option names the folder (`drystone_cache`, with `drystone_cache_bytes`), so that a pickle or another
+//! process that opens the container again uses the same folder. Without the option, the environment names it. A local
+//! home store has a cache only if an option names one.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use drystone_format::published::Shard;
 use drystone_store::Store;
 use drystone_store_cache::{Bypass, CacheStore, Folder, Warmed};
 
@@ -15,12 +16,13 @@ use super::tiers::TierRow;
 use super::{Container, Inner};
 use crate::base::metrics::Metrics;
 use crate::base::span::{self, SpanKind};
+use crate::published::shards;
 use crate::{Error, Result};
 
-/// Options that name the folder and its budget in bytes; an empty folder is none.
+/// Options that name the folder and its budget in bytes. An empty name turns the cache off.
 const FOLDER: &str = "drystone_cache";
 const BYTES: &str = "drystone_cache_bytes";
-/// Their names in the environment.
+/// The corresponding environment variables.
 const OF_ENVIRONMENT: (&str, &str) = ("DRYSTONE_CACHE", "DRYSTONE_CACHE_BYTES");
 
 /// A folder that caches units of far stores.
@@ -28,11 +30,11 @@ const OF_ENVIRONMENT: (&str, &str) = ("DRYSTONE_CACHE", "DRYSTONE_CACHE_BYTES");
 pub struct CacheFolder {
     /// The folder; it is created if it is absent.
     pub folder: PathBuf,
-    /// Its greatest size in bytes; `None`: a tenth of the free space of its device.
+    /// The most bytes in the folder. `None`: a tenth of the free space of its device.
     pub budget: Option<u64>,
 }
 
-/// A cache folder, and whether it was named for this container: then it is an error if it cannot be used.
+/// A cache folder, and whether it was named for this container. If it was, an unusable folder is an error.
 type Named = (CacheFolder, bool);
 
 fn budget(text: &str, name: &str) -> Result<u64> {
@@ -42,14 +44,15 @@ fn budget(text: &str, name: &str) -> Result<u64> {
 /// Options of a store: names and values.
 type StoreOptions = Vec<(String, String)>;
 
-/// Whether an option is one of these.
+/// Whether this name is one of the cache options.
 pub(super) fn is_option(name: &str) -> bool {
     [FOLDER, BYTES].contains(&name)
 }
 
 impl CacheFolder {
-    /// Parts the options of a store into the cache that they name and the options that remain. For a far store without such an
-    /// option, the environment may name a cache. `InvalidArgument` if a budget is not a number.
+    /// Separates the options of a store into the cache that they name and the remaining options. For a far store
+    /// without such an option, the environment may name a cache. Errors: `InvalidArgument` if a budget is not a
+    /// number.
     pub(super) fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Named>, StoreOptions)> {
         let rest = options.iter().filter(|(name, _)| !is_option(name)).cloned().collect();
         let said =
@@ -69,11 +72,10 @@ impl CacheFolder {
     }
 }
 
-/// The store to use in place of a home store, the cache in it, and a warning.
+/// The store to use in place of a home store, its cache, and a warning.
 pub(super) type Front = (Arc<dyn Store>, Option<Arc<CacheStore>>, Option<String>);
 
-/// Puts a cache in front of a home store if a folder is given. Without one nothing is cached, and nothing is fetched
-/// before it is read.
+/// Wraps a home store in a cache, if a folder is given. Without a cache, nothing is prefetched.
 pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Named>) -> Result<Front> {
     let Some((given, named)) = given else { return Ok((home, None, None)) };
     match Folder::open(&given.folder, given.budget) {
@@ -91,21 +93,21 @@ pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Name
     }
 }
 
-/// What happens to the bytes of a selection.
+/// The operation on the bytes of a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Bring them into the cache.
+    /// Fetches them into the cache.
     Warm,
-    /// The same, and keep them there.
+    /// Fetches them into the cache and pins them there.
     Pin,
-    /// They may be given up again.
+    /// Unpins them, so that the cache may evict them.
     Unpin,
 }
 
 impl Container {
-    /// Fetches ranges of objects into the cache, pins or unpins them. `InvalidArgument` if this handle has no cache
-    /// folder; errors of the home store, and of making pins; `Cancelled` when `go_on`, which gets bytes done and in
-    /// all, returns false.
+    /// Fetches ranges of objects into the cache, pins or unpins them. `go_on` receives the bytes done and the bytes
+    /// in all. Errors: `InvalidArgument` if this handle has no cache folder; errors of the home store and of creating
+    /// pins; `Cancelled` if `go_on` returns false.
     pub(crate) fn keep(
         &self,
         ranges: &[(String, Range<u64>)],
@@ -134,7 +136,7 @@ impl Container {
         if stopped {
             return Err(Error::new(
                 crate::ErrorKind::Cancelled,
-                "warming was stopped; what was fetched stays in the cache",
+                "warming was stopped; the fetched bytes stay in the cache",
             ));
         }
         if keep != Keep::Warm {
@@ -168,16 +170,24 @@ impl Inner {
         metrics.folder_failures = counts.failures;
     }
 
-    /// As long as this exists, the home store answers every read.
+    /// The name under which a recorded shard is read: its key, or that of its generation in the cache.
+    pub(crate) fn shard_name(&self, key: &str, record: &Shard) -> String {
+        match &self.cache {
+            Some(_) => drystone_store_cache::generation(key, &shards::first_bytes(record), record.length),
+            None => key.to_owned(),
+        }
+    }
+
+    /// Bypasses the cache: while the result exists, the home store answers every read.
     pub(crate) fn bypass_cache(&self) -> Option<Bypass> {
         self.cache.as_ref().map(|cache| cache.bypass())
     }
 
-    /// Repeats a read that failed because of wrong bytes if they may come from the cache; the home store answers then.
+    /// Runs a read. If it fails because of wrong bytes that may come from the cache, repeats it from the home store.
     pub(crate) fn unless_cached<T>(&self, read: impl Fn() -> Result<T>) -> Result<T> {
         match read() {
             Err(error) if error.kind() == crate::ErrorKind::Corrupt => match &self.cache {
-                Some(cache) if cache.distrust() => read(),
+                Some(cache) if cache.evict_recent() => read(),
                 _ => Err(error),
             },
             other => other,

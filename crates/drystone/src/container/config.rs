@@ -1,9 +1,9 @@
 //! The run-time configuration: what a site or a user decides about storage without changing the application.
 //!
-//! A TOML file, named by `DRYSTONE_CONFIG` or found as `drystone.toml` next to the container, overrides code and
+//! A TOML file, named by `DRYSTONE_CONFIG` or found as `drystone.toml` beside the container, overrides code and
 //! dataset text: how variables are encoded and cut (by patterns of their names), durability, threads.
-//! docs/reference/configuration.md describes it. It is read when a container is opened and affects what is written
-//! through that handle; the settings that were applied are recorded with the blocks.
+//! docs/reference/configuration.md describes it. The file is read when a container is opened, and affects what is
+//! written through that handle. The applied settings are recorded with the blocks.
 //!
 //! Invariants
 //! - a file with an unknown key or an impossible value is refused as a whole: nothing is silently ignored;
@@ -33,40 +33,40 @@ const VARIABLE_KEYS: &str = "transform, chunks, layout, access";
 #[derive(Clone, Debug)]
 pub struct Config {
     path: PathBuf,
-    /// For new containers.
+    /// Durability of new containers.
     pub durability: Option<Durability>,
-    /// Threads that one read or one encoding may use, in this process.
+    /// The number of threads that one read or one encoding may use in this process.
     pub threads: Option<usize>,
-    /// Whether reads are observed, and layouts shaped by the observed reads.
+    /// Whether reads are observed, and layouts follow the observed reads.
     pub learn: bool,
     /// Which raw bytes are read through memory maps.
     pub mapped: Option<MapPolicy>,
-    /// Files of plug-ins, which were loaded before the transforms were parsed.
+    /// Files of plug-ins. They were loaded before the transforms were parsed.
     plugins: Vec<PathBuf>,
-    /// Most specific pattern first.
+    /// Rules, the most specific pattern first.
     rules: Vec<Rule>,
 }
 
 /// Settings for the variables whose names match a pattern.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Names: `*` stands for any characters but `/`, `**` for any at all, `?` for one.
+    /// Pattern of names: `*` stands for any characters except `/`, `**` for any characters, `?` for one.
     pub pattern: String,
     /// How their blocks are encoded.
     pub transform: Option<Transform>,
     /// The subchunk shape into which their blocks are cut.
     pub chunks: Option<Vec<u64>>,
-    /// Whether the cost model cuts them, or they stay whole.
+    /// Whether the cost model cuts their blocks, or blocks stay whole.
     pub layout: Option<BlockLayout>,
-    /// How they will be read.
+    /// The expected reads of these variables.
     pub access: Option<String>,
 }
 
 impl Config {
-    /// The configuration for a container: the file that `DRYSTONE_CONFIG` names, else `drystone.toml` beside the container, else none.
+    /// The configuration for a container: the file that `DRYSTONE_CONFIG` names, else `drystone.toml` beside the
+    /// container, else none.
     ///
-    /// Errors: a named file that cannot be read, or that contains something unknown (`InvalidArgument`, with its
-    /// place).
+    /// Errors: a named file that cannot be read; `InvalidArgument` (with its position) for unknown content.
     pub(crate) fn find(container: Option<&Path>) -> Result<Option<Config>> {
         Config::beside(container, container.is_some_and(Path::is_dir))
     }
@@ -80,7 +80,7 @@ impl Config {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
             return Config::read(Path::new(&named), true).map(Some);
         }
-        // The kernel resolves the folder above, following links; usually there is no file.
+        // The kernel resolves the folder above and follows links. Usually there is no file.
         if container.is_some_and(|path| is_folder && !path.join("..").join(FILE).is_file()) {
             return Ok(None);
         }
@@ -92,7 +92,7 @@ impl Config {
         }
     }
 
-    /// What a local store maps: as `DRYSTONE_MAPPED` says, else as the configuration says.
+    /// Which bytes a local store maps: as `DRYSTONE_MAPPED` says, else as the configuration says.
     ///
     /// Errors: `InvalidArgument` if the environment variable has another value.
     pub(crate) fn map_policy(found: Option<&Config>) -> Result<MapPolicy> {
@@ -104,7 +104,8 @@ impl Config {
         }
     }
 
-    /// Loads the plug-ins that the configuration named by `DRYSTONE_CONFIG` lists, for programs that use transforms without a container.
+    /// Loads the plug-ins listed in the configuration that `DRYSTONE_CONFIG` names. For programs that use transforms
+    /// without a container.
     pub fn load_plugins() -> Result<()> {
         match std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
             Some(named) => Config::read(Path::new(&named), true).map(drop),
@@ -112,7 +113,8 @@ impl Config {
         }
     }
 
-    /// `named`: by the environment, not found beside data; only such a file may load code.
+    /// `named`: the environment names the file, rather than it being found beside data. Only such a file may load
+    /// code.
     fn read(path: &Path, named: bool) -> Result<Config> {
         let failed = |e: std::io::Error| {
             let shown = path.display();
@@ -138,7 +140,7 @@ impl Config {
         Config::parse(&text, path)
     }
 
-    /// Reads the text of a configuration file; `path` is for messages.
+    /// Parses the text of a configuration file; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Config> {
         let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
         let bad = |at: usize, problem: String| {
@@ -195,39 +197,40 @@ impl Config {
                 }
             }
         }
-        // Of two matching patterns the one with more literal characters is used.
+        // If two patterns match, the one with more literal characters is used.
         let plain = |rule: &Rule| rule.pattern.chars().filter(|c| !matches!(c, '*' | '?')).count();
         config.rules.sort_by_key(|rule| (std::cmp::Reverse(plain(rule)), rule.pattern.clone()));
         Ok(config)
     }
 
-    /// Where it was read.
+    /// The file from which it was read.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its rules, most specific first.
+    /// Its rules, the most specific first.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The transform of a variable, from the most specific rule that gives one.
+    /// The transform of a variable, from the most specific rule that states one.
     pub(crate) fn transform(&self, name: &str) -> Option<&Transform> {
         self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.transform.as_ref())
     }
 
-    /// The chunks of a variable of `ndim` dimensions, from the most specific rule that gives chunks of that many.
+    /// The chunks of a variable of `ndim` dimensions, from the most specific rule that states chunks of that many
+    /// dimensions.
     pub(crate) fn chunks(&self, name: &str, ndim: usize) -> Option<&[u64]> {
         let matching = self.rules.iter().filter(|rule| matches(&rule.pattern, name));
         matching.filter_map(|rule| rule.chunks.as_deref()).find(|chunks| chunks.len() == ndim)
     }
 
-    /// How blocks of a variable are laid out, from the most specific rule that says it.
+    /// The block layout of a variable, from the most specific rule that states one.
     pub(crate) fn layout(&self, name: &str) -> Option<BlockLayout> {
         self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.layout)
     }
 
-    /// How a variable will be read, from the most specific rule that says it.
+    /// The expected reads of a variable, from the most specific rule that states them.
     pub(crate) fn access(&self, name: &str) -> Option<&str> {
         self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.access.as_deref())
     }
@@ -254,7 +257,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A list of files; those without a folder lie beside the configuration.
+/// A list of files. Files without a folder lie beside the configuration.
 fn files(value: &DeValue<'_>, configuration: &Path) -> Option<Vec<PathBuf>> {
     let DeValue::Array(files) = value else { return None };
     let folder = configuration.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -266,8 +269,8 @@ fn files(value: &DeValue<'_>, configuration: &Path) -> Option<Vec<PathBuf>> {
     files.iter().map(one).collect()
 }
 
-/// The plug-ins of a configuration, which must be loaded before its transforms are parsed; none where it is wrong,
-/// which parsing reports.
+/// The plug-ins of a configuration, which must be loaded before its transforms are parsed. Empty if the list is
+/// invalid; parsing reports that.
 fn listed_plugins(text: &str, path: &Path) -> Vec<PathBuf> {
     let Ok(document) = DeTable::parse(text) else { return Vec::new() };
     let listed = document.get_ref().iter().find(|(key, _)| key.get_ref().as_ref() == "plugins");
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_impossible_is_refused_with_its_line() {
+    fn unknown_keys_and_impossible_values_are_refused_with_their_line() {
         for (text, part) in [
             ("durabilty = \"async\"", "line 1: unknown key \"durabilty\"; known are durability"),
             ("\ndurability = \"safe\"", "line 2: durability is \"async\""),

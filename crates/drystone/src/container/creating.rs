@@ -1,4 +1,4 @@
-//! Creating: what is refused beforehand, and the identity that makes a store a container.
+//! Creates containers: refuses unsuitable places, and writes the identity that makes a store a container.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::redundancy;
 use super::tiers::FEATURE;
 use crate::base::random;
 use crate::history::loss::Trust;
-use crate::history::packs;
+use crate::history::{hint, packs};
 use crate::log::packs as log_packs;
 use crate::{Error, ErrorKind, Result};
 
-/// Folders of a container.
-const PARTS: [&str; 4] = ["log", "index", "manifest", "zarr"];
+/// The folders of a container that hold nothing else. In `zarr/` arrays of other programs may lie beside its own.
+const PARTS: [&str; 3] = ["log", "index", "manifest"];
 
-/// Refuses a folder that holds files and is no container: the new container would enclose them. With `among_files` only
-/// files are refused that have names of a container's parts. Temporary names, which contain `~`, belong to a process
-/// that creates the container at the same moment.
+/// Refuses a folder that holds files and is not a container: the new container would enclose them. With
+/// `among_files`, refuses only files with names of a container's parts. Names with `~` are temporary and belong to a
+/// process that is creating the container at the same moment.
 fn require_room(path: &Path, among_files: bool) -> Result<()> {
     let identity = path.join(keys::IDENTITY);
-    let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) }; // None, or one that the store will not take either.
+    let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) }; // absent, or unreadable, which the store reports
     let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let in_the_way = |name: &str| !name.contains('~') && (!among_files || PARTS.contains(&name));
     match names.find(|name| in_the_way(name)) {
@@ -48,12 +48,12 @@ fn require_room(path: &Path, among_files: bool) -> Result<()> {
     }
 }
 
-/// Features that a reader of a new container must support. Manifests are packed where each is a file: on a far store
-/// the check whether they were packed costs a round trip per commit.
+/// Features that a reader of a new container must support. Manifests are packed only where each is a file: on a far
+/// store, checking whether they were packed costs a round trip per commit.
 fn features(store: &dyn Store, options: &CreateOptions) -> Vec<String> {
     let offered = store.features();
     let packed = offered.append && offered.far.is_none();
-    // Parts in tiers come home one by one, under their own names.
+    // Parts in tiers are drained to home one by one, under their own names, so they are not packed.
     let logs = offered.far.is_none() && !options.tiers;
     let named = [(packs::FEATURE, packed), (log_packs::FEATURE, logs), (FEATURE, options.tiers)];
     named.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_owned()).collect()
@@ -62,8 +62,9 @@ fn features(store: &dyn Store, options: &CreateOptions) -> Vec<String> {
 impl Container {
     /// Creates a container. A run-time configuration overrides the options ([`Config`]).
     ///
-    /// `Conflict` if one is there already or the folder holds other files, `Io` if the folder cannot be made or the store does not
-    /// answer, `Unsupported` if a URL's scheme is not built in or only reads, `InvalidArgument` if a URL or an option is wrong.
+    /// Errors: `Conflict` if a container exists there or the folder holds other files; `Io` if the folder cannot be
+    /// made or the store does not answer; `Unsupported` if a URL's scheme is not built in or is read-only;
+    /// `InvalidArgument` if a URL or an option is wrong.
     pub fn create(location: impl Into<Location>, options: CreateOptions) -> Result<Self> {
         Self::create_at(location.into(), options)
     }
@@ -90,7 +91,7 @@ impl Container {
         }
         require_room(path, options.among_files)?;
         let config = Config::find(Some(path))?;
-        // `finish` waits until what was made here is on the device, unless nothing is guaranteed.
+        // `finish` waits until the created folders are on the device, unless nothing is guaranteed.
         let waits = options.clone().configured(config.as_ref()).durability != Durability::Memory;
         let mapped = Config::map_policy(config.as_ref())?;
         let is_new = !path.exists();
@@ -98,7 +99,8 @@ impl Container {
         let store = LocalStore::create(path)?.with_early_writeback(early).with_map_policy(mapped);
         let created = Self::create_configured(Arc::new(store), options, config, None).inspect_err(|e| {
             if is_new && matches!(e.kind(), ErrorKind::Io | ErrorKind::Permission) {
-                // A full disk would keep an empty folder. If another process has put something there, it stays.
+                // Removes the folder, which would otherwise stay empty after a full disk. If another process has put
+                // something there, it stays.
                 let _ = std::fs::remove_dir(path);
             }
         })?;
@@ -145,6 +147,6 @@ impl Container {
         }
         let watched = store.watch(keys::IDENTITY)?;
         let how = How { mode: Mode::ReadWrite, trust: Trust::Writing, created: true, watched };
-        Self::with(store, identity, how, config, (None, cache), Some(None))
+        Self::with(store, identity, how, config, (None, cache), Some((None, hint::Packs::default())))
     }
 }

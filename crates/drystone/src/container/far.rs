@@ -1,7 +1,7 @@
-//! Containers named by a URL: which store a URL means, and what opening there permits.
+//! Containers at URLs: which store a URL denotes, and which operations it permits.
 //!
-//! The stores are behind the features `object` and `rados`, so that programs on local files need not compile them.
-//! Without them every URL is refused here, always with the same message.
+//! The stores are behind the features `object` and `rados`, so programs on local files need not compile them. Without
+//! the features, this module refuses every URL with the same message.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::{Error, Result};
 
 pub(super) use found::{Presence, presence};
 
-/// The scheme of Ceph.
+/// The URL scheme of Ceph.
 const RADOS: &str = "rados";
 
-/// The store at a path or a URL, unchanged, for programs that pass its objects on, such as a server.
+/// The store at a path or URL, without any wrapper. For programs that pass its objects on, such as a server.
 pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
     if is_url(place) {
         let (_, options) = CacheFolder::take(options, true)?;
@@ -30,10 +30,10 @@ pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn S
     Ok(Arc::new(store))
 }
 
-/// What holds each object of the container at a path or URL, by key: the folder of one of its storage targets, or a storage daemon of
-/// Ceph (`osd.3`). `None` for an object that lies where the container does, or that no daemon serves now.
+/// The holder of each object of the container at a path or URL, by key: the folder of a storage target, or a storage
+/// daemon of Ceph (`osd.3`). `None` for an object that lies where the container does, or that no daemon serves now.
 ///
-/// `Unsupported` where the store does not say, `InvalidArgument` where the container has no targets.
+/// Errors: `Unsupported` if the store does not report holders; `InvalidArgument` if the container has no targets.
 pub fn holders(place: &str, options: &[(String, String)], keys: &[String]) -> Result<Vec<Option<String>>> {
     if !is_url(place) {
         return targets::holders(place.as_ref(), keys);
@@ -44,12 +44,12 @@ pub fn holders(place: &str, options: &[(String, String)], keys: &[String]) -> Re
             in_ceph::holders(place, &options, keys)
         }
         _ => Err(Error::unsupported(format!(
-            "{place}: only Ceph and folders with storage targets say what holds an object"
+            "{place}: only Ceph and folders with storage targets report the holder of an object"
         ))),
     }
 }
 
-/// Options of a far store that are not secret: they may be stored, to open it again elsewhere.
+/// The options of a far store that are not secret. They may be stored, to open it again elsewhere.
 pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
     let (cache, rest): (Vec<_>, Vec<_>) =
         options.iter().cloned().partition(|(name, _)| cache::is_option(name));
@@ -67,7 +67,7 @@ pub(super) fn store(
     found::store(url, values, credentials)
 }
 
-/// Refuses to write where the store only reads.
+/// Refuses writing to a store that is read-only.
 pub(super) fn check(url: &str, store: &dyn Store, mode: Mode) -> Result<()> {
     if mode != Mode::Read && found::is_read_only(url) {
         return Err(Error::unsupported(format!(
@@ -79,9 +79,9 @@ pub(super) fn check(url: &str, store: &dyn Store, mode: Mode) -> Result<()> {
 }
 
 impl Container {
-    /// Removes the container at a URL, and nothing else below it. Succeeds if there is none.
+    /// Removes the container at a URL, and nothing else below the URL. Succeeds if there is none.
     ///
-    /// `Conflict` if there are objects with names of a container's parts that belong to no container.
+    /// Errors: `Conflict` if objects have names of a container's parts but belong to no container.
     pub fn remove_url(url: &str, options: &StoreOptions) -> Result<()> {
         const FOLDERS: [&str; 7] =
             ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/", keys::STAGED];
@@ -102,11 +102,17 @@ impl Container {
             }
             return Ok(());
         }
-        // Without its identity it is no container any more, even if the rest fails.
+        // Without its identity it is no longer a container, even if a later deletion fails.
         store.delete(keys::IDENTITY)?;
-        for prefix in FOLDERS {
+        for prefix in FOLDERS.into_iter().chain([keys::PARITY, keys::FILES]) {
             let mut found = store.list(prefix)?;
-            found.retain(|entry| prefix != keys::STAGED || keys::parse_staged(&entry.key).is_some());
+            // Other programs may have objects below these prefixes.
+            found.retain(|entry| match prefix {
+                keys::STAGED => keys::parse_staged(&entry.key).is_some(),
+                keys::PARITY => keys::parse_group(&entry.key).is_some(),
+                keys::FILES => keys::parse_files(&entry.key).is_some(),
+                _ => true,
+            });
             let found: Vec<String> = found.into_iter().map(|entry| entry.key).collect();
             store.delete_all(&found)?;
         }
@@ -135,7 +141,7 @@ mod found {
         }
         if drystone_client::SCHEMES.contains(&scheme) {
             if who.is_some() {
-                return Err(Error::invalid("a server of ours takes a token, and no credentials callback"));
+                return Err(Error::invalid("a Drystone server takes a token, not a credentials callback"));
             }
             let options = drystone_client::Options::new(options.iter().cloned());
             let opened =
@@ -156,7 +162,7 @@ mod found {
         }
     }
 
-    /// A container is open, for the server that has it.
+    /// Signals to the server of a container that the container is open.
     pub(in crate::container) type Presence = drystone_client::Presence;
 
     pub(in crate::container) fn presence(place: &str) -> Option<Presence> {

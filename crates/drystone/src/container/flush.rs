@@ -1,8 +1,8 @@
-//! Flushing: a snapshot reaches stable storage where commits alone do not guarantee that.
+//! Flushing: makes a snapshot stable where commits alone do not guarantee that.
 //!
 //! Invariants
-//! - the mark of a version is written after everything that the version needs has been synced;
-//! - what a handle has synced is not synced again: segments and idx files only grow, pages and manifests never change.
+//! - a version is marked after everything that it needs has been synced;
+//! - a handle never syncs the same bytes twice: segments and idx files only grow, pages and manifests never change.
 
 use std::sync::atomic::Ordering;
 
@@ -13,11 +13,12 @@ use drystone_store::{Pending, PutMode, StoreError, StoreExt};
 use super::Inner;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
+use crate::history::descent;
 use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{ErrorKind, Result};
 
-/// Up to this many manifests are synced by their numbers; for more a list is requested.
+/// The most manifests that are synced by their numbers. For more, a list is requested.
 const MANY_COMMITS: u64 = 1 << 14;
 
 impl Inner {
@@ -25,30 +26,30 @@ impl Inner {
         self.flush_after(&[])
     }
 
-    /// `elsewhere`: writers whose logs, in their present state, were synced by others.
+    /// `elsewhere`: writers whose logs were synced, in their present state, by other handles.
     pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
-        self.bring_all_home(&snapshot)?;
+        self.drain_all_parts(&snapshot)?;
         self.flush_snapshot(&snapshot, elsewhere, false)
     }
 
-    /// The flush at the end of a handle. Does nothing where the container was replaced, or cannot be checked.
+    /// The flush at the end of a handle. Does nothing if the container was replaced, or cannot be checked.
     pub(crate) fn flush_at_end(&self) -> Result<()> {
         self.require_writable()?;
         let Ok((snapshot, _)) = self.newest() else { return Ok(()) };
         if self.require_whole().is_err() {
             return Ok(());
         }
-        match self.bring_all_home(&snapshot) {
-            // The handle that brings the last part home marks the version.
+        match self.drain_all_parts(&snapshot) {
+            // The handle that drains the last part to home marks the version.
             Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(()),
             home => home.and_then(|()| self.flush_snapshot(&snapshot, &[], true).map(drop)),
         }
     }
 
-    /// Flushes a snapshot all of whose parts are home. `ends`: this handle makes no further commit, so the hint may be
-    /// written with the mark.
+    /// Flushes a snapshot whose parts are all home. `ends`: this handle makes no further commit, so the hint may be
+    /// written together with the mark.
     pub(super) fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
         let version = snapshot.version();
         if self.identity.durability == Durability::Durable {
@@ -64,10 +65,10 @@ impl Inner {
             return Ok(version);
         }
         if self.store.features().put_is_durable {
-            // Everything that the version needs was on stable storage before its manifest.
+            // Everything that the version needs was on stable storage before its manifest was put.
             return self.mark(version, ends);
         }
-        // A pack takes many manifests to stable storage by one sync.
+        // A pack takes many manifests to stable storage with one sync.
         if self.packs_many(version, since) {
             if !self.sync_needed(snapshot, elsewhere, false)? {
                 return self.flush_after(elsewhere);
@@ -80,14 +81,15 @@ impl Inner {
         }
     }
 
-    /// Takes what a marked version needs for synced: a handle that was just opened has synced nothing itself.
+    /// Treats everything that a marked version needs as synced. A handle that was just opened has synced nothing
+    /// itself.
     pub(super) fn know_stable(&self, marked: u64) {
         if marked == 0 || self.stable_known.swap(true, Ordering::SeqCst) {
             return;
         }
         let manifest = manifests::read_manifest(self.store.as_ref(), marked, &self.identity.uuid);
         let found = manifest.and_then(|manifest| Snapshot::load(manifest, &self.pages));
-        // Where it has expired, everything is synced once more.
+        // If the marked version has expired, everything is synced again.
         let Ok(sources) = found.and_then(|snapshot| snapshot.sources(&self.pages)) else { return };
         let mut synced = lock(&self.synced);
         for source in sources.iter().filter(|source| source.kind == 0) {
@@ -103,8 +105,13 @@ impl Inner {
         }
     }
 
-    /// Syncs what a snapshot needs, and with `manifests` the manifests that are not marked yet. `false`: a collection
-    /// removed some of it, so there is a newer snapshot.
+    /// Treats lost files as synced, so that the remaining ones can be flushed.
+    pub(crate) fn give_up_syncing(&self, lost: &[String]) {
+        lock(&self.synced).extend(lost.iter().map(|key| (key.clone(), u64::MAX)));
+    }
+
+    /// Syncs what a snapshot needs, and with `manifests` also the manifests that are not marked yet. Returns `false`
+    /// if a collection removed some of it; then there is a newer snapshot.
     pub(super) fn sync_needed(
         &self,
         snapshot: &Snapshot,
@@ -113,7 +120,7 @@ impl Inner {
     ) -> Result<bool> {
         let (version, since) = (snapshot.version(), self.last_marked(snapshot));
         self.know_stable(since);
-        // What this handle has synced is not synced again: those bytes never change.
+        // Bytes that this handle has synced never change, so they are not synced again.
         let mut synced = lock(&self.synced);
         let mut keys: Vec<String> = Vec::new();
         let mut lengths: Vec<(String, u64)> = Vec::new();
@@ -121,7 +128,7 @@ impl Inner {
             let (idx, segment) =
                 (keys::idx(source.writer, source.part), keys::segment(source.writer, source.part));
             let new = |key: &String, length| synced.get(key).is_none_or(|known| *known < length);
-            // Without idx file: a power cut destroyed it, and adopted blocks do not need it.
+            // The idx file may be missing after a power cut; adopted blocks do not need it.
             let left = !elsewhere.contains(&source.writer);
             if new(&idx, source.idx_length) && (!left || self.store.exists(&idx)?) {
                 keys.extend(left.then(|| idx.clone()));
@@ -138,16 +145,16 @@ impl Inner {
             }
             match self.store.sync(&[&page.key]) {
                 Ok(()) => lengths.push((page.key, page.len)),
-                Err(StoreError::NotFound { .. }) => {} // gone: of a commit that lost its race
+                Err(StoreError::NotFound { .. }) => {} // already removed: it belonged to a commit that lost its race
                 Err(e) => return Err(e.into()),
             }
         }
         if !manifests {
-            // They are packed next.
+            // Manifests that are packed next are skipped.
         } else if version.saturating_sub(since) <= MANY_COMMITS {
             keys.extend((since + 1..=version).map(keys::manifest));
         } else {
-            // Only existing ones: a number in a manifest must not decide how many keys are made.
+            // Lists the existing manifests: a number in a manifest must not decide how many keys are built.
             let all = self.store.list("manifest/")?.into_iter().map(|item| item.key);
             keys.extend(all.filter(|k| keys::parse_manifest(k).is_some_and(|v| v > since && v <= version)));
         }
@@ -157,23 +164,36 @@ impl Inner {
         }
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
         match self.store.sync(&names) {
-            // A collection removed what the snapshot needed: there is a newer one.
+            // A collection removed what the snapshot needed, so there is a newer snapshot.
             Err(StoreError::NotFound { .. }) if manifests::has_newer(self.store.as_ref(), version)? => {
                 return Ok(false);
             }
-            other => other.map_err(must_exist)?,
+            // The file was lost after it reached stable storage, or a recovery gave it up. The mark may be newer than
+            // the one that the manifest records.
+            Err(e @ StoreError::NotFound { .. }) => {
+                let marked = descent::newest_mark(self.store.as_ref())?;
+                if marked <= since {
+                    return Err(must_exist(e));
+                }
+                drop(synced);
+                self.flushed.fetch_max(marked, Ordering::SeqCst);
+                self.stable_known.store(false, Ordering::SeqCst);
+                return self.sync_needed(snapshot, elsewhere, manifests);
+            }
+            Err(e) => return Err(e.into()),
+            Ok(()) => {}
         }
         synced.extend(lengths);
         Ok(true)
     }
 
-    /// Records that a version, and all it needs, is on stable storage; with `ends`, in the same round trip, the hint of
-    /// a far store.
+    /// Records that a version and everything it needs is on stable storage. With `ends`, also writes the hint of a
+    /// far store, in the same round trip.
     pub(super) fn mark(&self, version: u64, ends: bool) -> Result<u64> {
         let (mark, text) = (keys::mark(version), format!("{version:012}"));
         let hint = if ends { self.hint.last(self.store.as_ref()) } else { None };
         let marked = self.store.put(&mark, &[text.as_bytes()], PutMode::IfAbsent, true);
-        // Without it the next open takes longer; nothing else depends on it.
+        // Without the hint the next open takes longer; nothing else depends on it.
         drop(hint.map(Pending::wait));
         match marked {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

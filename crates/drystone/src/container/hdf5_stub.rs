@@ -1,4 +1,4 @@
-//! Finds the stub that the HDF5 connector leaves at the name that an HDF5 program gave. It says where the container is.
+//! Finds the stub that the HDF5 connector leaves at the file name of an HDF5 program. The stub names the container.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,8 +1,9 @@
-//! One publisher or garbage collector at a time: an object `publish/ID.lock` names its process.
+//! One publisher, garbage collector or packer at a time: the object `publish/ID.lock` names its process.
 //!
-//! A process that wants to publish puts its own lock and then looks for others. A lock of a process that is known to be
-//! dead is removed; of two that come at once at least one sees the other and withdraws. A process on another machine
-//! cannot be checked: its lock stays until the process, or a person, removes it.
+//! A process that wants to do one of these puts its own lock and then looks for others. A lock of a process that is
+//! known to be dead is removed. If two processes put locks at the same time, at least one sees the other's lock and
+//! withdraws. A process on another machine cannot be checked: its lock stays until that process, or the user, removes
+//! it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +16,10 @@ use crate::base::writer_process::Process;
 use crate::{Error, ErrorKind, Result};
 
 const PREFIX: &str = "publish/";
-/// Packing takes milliseconds, and up to seconds where syncs are slow.
+/// How long to wait for the lock. Packing takes milliseconds, and up to seconds where syncs are slow.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Held while publishing; a lock that was not released is removed by the next publisher.
+/// Held meanwhile. The next process that takes a lock removes one that was not released, once its process has ended.
 pub(crate) struct Lock {
     store: Arc<dyn Store>,
     key: String,
@@ -38,20 +39,21 @@ pub(crate) fn take(inner: &Inner) -> Result<Lock> {
             Err(Error::conflict(who))
         }
         Err(error) => {
-            // The first failure is the one to report; the next publisher removes the lock once this process has ended.
+            // The first error is reported. If the lock stays, the next process removes it once this process has
+            // ended.
             let _ = lock.release();
             Err(error)
         }
     }
 }
 
-/// Takes the lock, and waits up to [`PATIENCE`] for it: commits and handles that close hold it for moments, to pack
-/// manifests and logs. `Conflict` names the process that holds it longer.
+/// Takes the lock, and waits up to [`PATIENCE`] for it: commits and closing handles hold it briefly, to pack
+/// manifests and logs. Errors: `Conflict` names a process that holds it longer.
 pub(crate) fn take_in_time(inner: &Inner) -> Result<Lock> {
     let until = Instant::now() + PATIENCE;
     loop {
         match take(inner) {
-            // Of two that come at once both may have withdrawn: the pauses differ.
+            // If two processes came at the same time, both may have withdrawn; so the pauses differ.
             Err(e) if e.kind() == ErrorKind::Conflict && Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1 + random::id64() % 20));
             }
@@ -61,12 +63,12 @@ pub(crate) fn take_in_time(inner: &Inner) -> Result<Lock> {
 }
 
 impl Lock {
-    /// Gives it back.
+    /// Releases the lock.
     pub(crate) fn release(self) -> Result<()> {
         Ok(self.store.delete(&self.key)?)
     }
 
-    /// Removes locks of dead processes; returns who else holds one.
+    /// Removes the locks of dead processes. Returns the other process that holds a lock, if there is one.
     fn others(&self, me: &Process) -> Result<Option<String>> {
         for entry in self.store.list(PREFIX)? {
             if entry.key == self.key || !entry.key.ends_with(".lock") {
@@ -85,7 +87,7 @@ impl Lock {
             let who = owner
                 .map_or_else(|| "another process".into(), |o| format!("process {} on {}", o.pid, o.host));
             return Ok(Some(format!(
-                "{who} is publishing this container or collecting its garbage; if it is gone, remove {} from {}",
+                "{who} is publishing this container, packing it or collecting its garbage; if that process no longer runs, remove {} from {}",
                 entry.key,
                 self.store.describe()
             )));

@@ -1,12 +1,12 @@
-//! Observed reads: extents of reads are counted as they are made, and kept in a small object of the container.
+//! Observed reads: the extents of reads are counted, and kept in a small object of the container.
 //!
-//! They shape the layout of variables without declared reads (`access`). Only handles that may write store their
-//! observations, when they end; with `learn = false` in the configuration nothing is stored.
+//! They determine the layout of variables without declared reads (`access`). Only handles that may write store their
+//! observations, when they end. With `learn = false` in the configuration nothing is stored.
 //!
 //! Invariants
 //! - observing never fails a read, and hardly delays one;
 //! - stored observations are a hint: a missing or damaged object does no harm;
-//! - memory and object size are bounded, however much is read.
+//! - memory and object size are bounded, however many reads are made.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, OnceLock};
@@ -21,14 +21,15 @@ use drystone_store::{PutMode, Store, StoreExt};
 use crate::base::sync::lock;
 use crate::container::{Container, Inner};
 
-/// The most kinds of reads that one handle counts for a variable; further kinds are ignored.
+/// The most kinds of reads that one handle counts per variable. Further kinds are ignored.
 const MOST_KINDS: usize = 64;
-/// The most reads that the cells of one listing count as.
+/// The most reads as which the cells of one listing are counted.
 const MOST_CELLS: u64 = 1 << 12;
-/// When the weights of a variable sum to more, all are halved, so that older reads count less.
+/// If the weights of a variable sum to more, all are halved, so that older reads count less.
 const FADING: u64 = 1 << 14;
 
-/// What one handle has observed, and the stored observations where fetching them again costs a round trip.
+/// The observations of one handle. Also the stored observations, on stores where fetching them again costs a round
+/// trip.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(Mutex<HashMap<u64, BTreeMap<Vec<u64>, u64>>>, OnceLock<Vec<Reads>>);
 
@@ -45,7 +46,7 @@ impl Seen {
         }
     }
 
-    /// Takes note of a box.
+    /// Records a read of a box.
     pub(crate) fn note_box(&self, uid: u64, selection: &Selection, shape: &[u64], steps: bool) {
         let reach = |a: &drystone_plan::selection::Axis| {
             a.count.saturating_sub(1).saturating_mul(a.step.unsigned_abs()).saturating_add(1)
@@ -54,7 +55,7 @@ impl Seen {
         self.add(uid, kind_of(&count, shape, steps), 1);
     }
 
-    /// Observes listed cells: each counts as a read of one cell along the axes of its list.
+    /// Records listed cells: each counts as a read of one cell along the axes of its list.
     pub(crate) fn note_listing(&self, uid: u64, listing: &Listing, shape: &[u64], steps: bool) {
         let mut count = vec![1; shape.len()];
         let mut cells = 1u64;
@@ -71,7 +72,7 @@ impl Seen {
         self.add(uid, kind_of(&count, shape, steps), cells.clamp(1, MOST_CELLS));
     }
 
-    /// Whether there are enough observations to be stored.
+    /// Whether there are enough observations to store.
     pub(crate) fn is_owed(&self) -> bool {
         let counts = |seen: &HashMap<u64, BTreeMap<Vec<u64>, u64>>| {
             seen.values().flat_map(BTreeMap::values).fold(0u64, |sum, n| sum.saturating_add(*n))
@@ -79,7 +80,7 @@ impl Seen {
         counts(&lock(&self.0)) >= PRIOR
     }
 
-    /// Merges the observations into the stored ones; does nothing where they are too few, or cannot be stored.
+    /// Merges the observations into the stored ones. Does nothing if there are too few, or if they cannot be stored.
     pub(crate) fn keep(&self, store: &dyn Store) {
         if !self.is_owed() {
             return;
@@ -95,7 +96,7 @@ fn load(store: &dyn Store) -> Vec<Reads> {
     store.read_all(keys::READS, reads::MOST_LEN).ok().and_then(|b| reads::decode(&b).ok()).unwrap_or_default()
 }
 
-/// The merged observations: the variables that were read most, and their most frequent kinds.
+/// Merges observations: keeps the variables that were read most, and their most frequent kinds.
 fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Vec<Reads> {
     let mut all: BTreeMap<u64, BTreeMap<Vec<u64>, u64>> = BTreeMap::new();
     let old = before
@@ -135,7 +136,7 @@ impl Inner {
         self.is_unpinned() && self.config.as_ref().is_none_or(|config| config.learn)
     }
 
-    /// The observed kinds of reads of a variable, by weight; none where observation is off.
+    /// The observed kinds of reads of a variable, with weights. Empty if observation is off.
     pub(crate) fn learnt(&self, uid: u64) -> Vec<(u64, Vec<u64>)> {
         if self.config.as_ref().is_some_and(|config| !config.learn) {
             return Vec::new();
@@ -146,7 +147,8 @@ impl Inner {
             kinds.iter().map(|kind| (kind.weight, kind.extents.clone())).collect()
         };
         match self.window() {
-            // A container that this handle created has no stored observations, and looking would cost a round trip.
+            // A container that this handle created has no stored observations, and looking for them would cost a
+            // round trip.
             Some(_) if self.created_by.is_some() => Vec::new(),
             Some(_) => of(self.seen.1.get_or_init(|| load(self.store.as_ref()))),
             None => of(&load(self.store.as_ref())),
@@ -155,8 +157,8 @@ impl Inner {
 }
 
 impl Container {
-    /// The observed reads of a variable: (count, extents with the step axis first, 0 for a whole axis), the most
-    /// frequent first. The reads of this handle are added when it is closed.
+    /// The observed reads of a variable, the most frequent first: count, and extents with the step axis first (0 for
+    /// a whole axis). The reads of this handle are added when it is closed.
     pub fn learnt_reads(&self, path: &str) -> crate::Result<Vec<(u64, Vec<u64>)>> {
         Ok(self.inner.learnt(self.variable(path)?.uid))
     }
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_most_is_kept_and_what_was_long_ago_fades() {
+    fn frequent_reads_are_kept_and_old_reads_fade() {
         let before = merged(Vec::new(), seen(&[(1, &[1, 0], 100), (2, &[0], 3)]));
         let after = merged(before, seen(&[(1, &[0, 1], 20_000)]));
         let weights: Vec<u64> = after[0].kinds.iter().map(|kind| kind.weight).collect();

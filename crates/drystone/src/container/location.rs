@@ -1,14 +1,14 @@
-//! Where a container is: a folder, a URL, or a store that is open already.
+//! The location of a container: a folder, a URL, or an open store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drystone_store::Store;
 
-/// Where a container is. Paths and texts become one by `into`: a text of the form `SCHEME://...` is a URL.
+/// The location of a container. Paths and texts convert by `into`: a text of the form `SCHEME://...` is a URL.
 #[derive(Clone)]
 pub enum Location {
-    /// A folder of the local file system, or the file by which an HDF5 program knows it.
+    /// A folder of the local file system, or the file that stands for the container in an HDF5 program.
     Folder(PathBuf),
     /// A URL of a far store or of a server.
     Url(String),
@@ -16,7 +16,8 @@ pub enum Location {
     Store(Arc<dyn Store>),
 }
 
-/// Whether a container's name is a URL of a far store, and not a path: it begins with a scheme and `://`, other than `file`.
+/// Whether a container's name is a URL of a far store rather than a path: it begins with `SCHEME://`, and the scheme
+/// is not `file`.
 pub fn is_url(name: &str) -> bool {
     let Some((scheme, _)) = name.split_once("://") else { return false };
     let is_scheme = scheme.len() > 1

@@ -1,18 +1,19 @@
-//! Packing of log parts: the files of closed, small parts move into few packs, so that many short writers become few files.
+//! Packing of log parts: moves the files of small closed parts into a few packs, so that many short writers leave few
+//! files.
 //!
 //! ```text
-//! closed parts that are files, and the last packs -> plan: which are merged
-//! ─► the pack is put and synced ─► the directory names it, synced ─► its files are deleted
+//! closed parts that are files, and the last packs -> plan: which to merge
+//! ─► put and sync the pack ─► name it in the directory, sync ─► delete its files
 //! ```
 //!
 //! Invariants
 //! - one process packs at a time ([`keeper_lock`]);
-//! - a part is packed only if the newest snapshot knows it as closed: nothing is ever added to it. What older snapshots
-//!   need of it has the same bytes in the pack, so nobody has to wait for a flush;
-//! - packs that the directory does not name are deleted only while there is a sound directory. Without one, it is made
-//!   again from the packs that exist;
-//! - a process that dies in between leaves only what the next packing removes: a pack that the directory does not name, or
-//!   files that lie in a pack as well.
+//! - a part is packed only if the newest snapshot records it as closed: nothing is ever added to it. The pack has the
+//!   same bytes that older snapshots need, so no process has to wait for a flush;
+//! - packs that the directory does not name are deleted only while there is a sound directory. Without one, the
+//!   directory is made again from the existing packs;
+//! - a process that dies during packing leaves only things that the next packing removes: a pack that the directory
+//!   does not name, or files that are also in a pack.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
@@ -31,15 +32,15 @@ use crate::history::snapshot::Snapshot;
 use crate::log::packs::{self, Known, PackedLogs};
 use crate::{Error, ErrorKind, Result};
 
-/// Closed parts that stay files until a commit or the end of a handle packs them.
+/// The number of closed parts that stay files until a commit or the end of a handle packs them.
 const FEW: usize = 4;
-/// The greatest length of a part's two files together that is packed, in bytes.
+/// The greatest total length of a part's two files that is packed, in bytes.
 const SMALL: u64 = 1 << 20;
-/// The most bytes that one packing takes from files, as part of a commit or at the end of a handle.
+/// The most bytes that one packing reads from files, as part of a commit or at the end of a handle.
 const BUDGET: u64 = 16 << 20;
-/// Packs of at most this many bytes together become one.
+/// Neighbouring packs of at most this many bytes together are merged.
 const TINY: u64 = 1 << 20;
-/// Greatest length of a pack, in bytes.
+/// The greatest length of a pack, in bytes.
 const LONG: u64 = 32 << 20;
 
 /// A part that is to be packed, and the lengths of its files.
@@ -56,7 +57,7 @@ impl Loose {
 }
 
 impl Inner {
-    /// After a commit: packs now and then. The first commit of a handle does not, since most handles make few.
+    /// After a commit: packs if due. The first commit of a handle does not pack, since most handles make few commits.
     pub(super) fn pack_logs_after(&self, snapshot: &Snapshot) {
         let (version, due) = (snapshot.version(), self.log_packing_due.load(Ordering::Relaxed));
         if self.log_packs.is_none() || version < due {
@@ -68,14 +69,14 @@ impl Inner {
         }
     }
 
-    /// When a handle that has committed closes. Returns whether logs were packed.
+    /// At the close of a handle that has committed. Returns whether logs were packed.
     pub(super) fn pack_logs_at_end(&self) -> bool {
         let (snapshot, _) = self.newest_known();
         self.hint.is_ours() && self.pack_logs_if_due(&snapshot)
     }
 
-    /// After some commits, and when a handle that has committed closes: packs what is due, within a budget. A failure is
-    /// not that of the caller; the next packing tries again. Returns whether it was due and done.
+    /// Packs if due, within a budget: after some commits, and when a handle that has committed closes. A failure does
+    /// not fail the caller; the next packing tries again. Returns whether packing was due and done.
     fn pack_logs_if_due(&self, snapshot: &Snapshot) -> bool {
         let Some(logs) = &self.log_packs else { return false };
         let is_due = |known: &Known| {
@@ -87,7 +88,7 @@ impl Inner {
                     > FEW
             })
         };
-        // Before the directory is read, the handle may not know of packs at all.
+        // Before the directory is read, the handle may not know of any packs.
         if !is_due(&logs.known())
             || self.require_same().is_err()
             || !logs.look().is_ok_and(|known| is_due(&known))
@@ -101,7 +102,7 @@ impl Inner {
         done.is_ok()
     }
 
-    /// Packs closed parts of at most `budget` bytes. The caller holds the lock.
+    /// Packs closed parts of at most `budget` bytes in all. The caller holds the lock.
     pub(crate) fn pack_logs_locked(&self, snapshot: &Snapshot, budget: u64) -> Result<()> {
         let Some(logs) = &self.log_packs else { return Ok(()) };
         let store = logs.inner();
@@ -145,7 +146,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Packs these parts, together with the last packs where these are merged.
+    /// Packs these parts, together with the last packs that are to be merged.
     fn pack_parts(&self, logs: &PackedLogs, some: &[((u64, u32), Loose)], bytes: u64) -> Result<()> {
         let known = logs.look()?;
         let mut files = self.loose_files(some)?;
@@ -159,7 +160,7 @@ impl Inner {
         for pack in known.packs.iter().rev().take(taken) {
             match packed_files(logs, &known, pack) {
                 Ok(old) => files.extend(old),
-                // A damaged pack stays as it is, for `verify` to name.
+                // A damaged pack stays as it is, so that `verify` can report it.
                 Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => break,
                 Err(e) => return Err(e),
             }
@@ -196,7 +197,7 @@ impl Inner {
         Ok(out)
     }
 
-    /// Puts a pack of these parts; none where there are none.
+    /// Puts a pack of these parts. `None` if there are no parts.
     fn put_log_pack(&self, logs: &PackedLogs, mut files: Vec<Files>) -> Result<Option<PackRef>> {
         files.sort_by_key(|files| (files.writer, files.part));
         files.dedup_by_key(|files| (files.writer, files.part));
@@ -209,7 +210,7 @@ impl Inner {
         Ok(Some(pack))
     }
 
-    /// Replaces the directory, and removes what the new one makes superfluous.
+    /// Replaces the directory, and removes the objects that the new one makes superfluous.
     fn put_directory(&self, logs: &PackedLogs, before: &Known, packs: Vec<PackRef>) -> Result<()> {
         let sync = self.identity.durability != Durability::Memory;
         if logs.look()?.packs != before.packs {
@@ -225,7 +226,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes parts out of packs. The caller holds the lock.
+    /// Removes parts from packs. The caller holds the lock.
     pub(crate) fn drop_packed_logs(&self, parts: &BTreeSet<(u64, u32)>) -> Result<()> {
         let Some(logs) = &self.log_packs else { return Ok(()) };
         let known = logs.look()?;
@@ -248,7 +249,7 @@ impl Inner {
         }
     }
 
-    /// Puts the directory again if it was lost or damaged while packs exist; reports that.
+    /// Puts the directory again if it was lost or damaged while packs exist. Returns a message about that.
     pub(crate) fn mend_log_packs(&self) -> Result<Option<String>> {
         let Some(logs) = &self.log_packs else { return Ok(None) };
         logs.look()?;
@@ -269,7 +270,7 @@ impl Inner {
         Ok(Some(format!("{} was made again from {} packs", keys::LOG_PACKS, directory.packs.len())))
     }
 
-    /// What is wrong with the directory and its packs: key and message.
+    /// Damage of the directory and its packs: key and message.
     pub(crate) fn broken_log_packs(&self) -> Result<Vec<(String, String)>> {
         let Some(logs) = &self.log_packs else { return Ok(Vec::new()) };
         logs.look()?;
@@ -291,7 +292,7 @@ impl Inner {
                     Err(StoreError::Unsupported { .. }) => return Ok(out),
                     other => other?,
                 };
-                // A pack that was put before the first directory holds what is still there as files.
+                // The files of a pack that was put before the first directory still exist, so nothing is lost.
                 for pack in &directory.packs {
                     let (table, _) = packs::read_table(store, pack.id)?;
                     let Some(first) = table.parts.first() else { continue };
@@ -332,12 +333,12 @@ fn is_closed(source: &Source) -> bool {
     source.kind == 0 && source.state == SourceState::Closed
 }
 
-/// Whether a part has a file that is worth packing, as far as a source table tells.
+/// Whether a part has files worth packing, as far as the source table shows.
 fn is_small(source: &Source) -> bool {
     is_closed(source) && source.seg_length > 0 && source.seg_length.saturating_add(source.idx_length) <= SMALL
 }
 
-/// Whether an object is left over: a pack that the directory does not name, or a file that lies in a pack.
+/// Whether an object is superfluous: a pack that the directory does not name, or a file that is also in a pack.
 fn is_left(known: &Known, key: &str) -> bool {
     match keys::parse_log_pack(key) {
         Some(id) => !known.packs.iter().any(|pack| pack.id == id),

@@ -1,4 +1,4 @@
-//! A container: joins store, snapshot, caches and the current batch, and does little itself.
+//! A container: joins store, snapshot, caches and the current batch, and leaves the work to other modules.
 //!
 //! Invariants
 //! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
@@ -25,6 +25,7 @@ pub(crate) mod redundancy;
 mod same;
 pub(crate) mod targets;
 pub(crate) mod tiers;
+pub(crate) mod waiting;
 
 use crate::base::sync::lock;
 use crate::schema::near_miss::no_such;
@@ -47,6 +48,7 @@ use self::far::{Presence, presence};
 use self::learn::Seen;
 use self::targets::Placing;
 use self::tiers::Tiers;
+use self::waiting::Waiting;
 use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
 use crate::base::prefetcher::Prefetcher;
@@ -68,25 +70,25 @@ pub use options::{CreateOptions, Mode, OpenOptions, StoreOptions};
 pub(crate) use same::Same;
 pub use tiers::{StagedPart, TierFolder, TierRow};
 
-/// Bytes of subchunk tables and of trailers kept per container.
+/// Bytes of memory for subchunk tables, and for trailers, per container.
 const TABLE_CACHE: usize = 8 << 20;
 
-/// Levels of steps, with the snapshot and the newest mark of which they are.
+/// Levels of steps, with the snapshot and the newest mark at which they were determined.
 type AskedLevels = Option<((u64, u64), BTreeMap<u64, Level>)>;
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
-    /// Of a container whose parts may lie in tiers.
+    /// Set if the container's parts may lie in tiers.
     pub(crate) tiers: Option<Arc<Tiers>>,
-    /// Of a container whose manifests may lie in packs.
+    /// Set if the container's manifests may lie in packs.
     pub(crate) packs: Option<Arc<Packed>>,
-    /// Of a container whose log parts may lie in packs.
+    /// Set if the container's log parts may lie in packs.
     pub(crate) log_packs: Option<Arc<PackedLogs>>,
     /// The version after which packing is tried next.
     packing_due: AtomicU64,
-    /// Whether it has looked what of the container is on stable storage.
+    /// Whether the handle has determined which bytes of the container are on stable storage.
     stable_known: AtomicBool,
-    /// The version from which on a commit may pack log parts.
+    /// The first version at which a commit may pack log parts.
     log_packing_due: AtomicU64,
     pub(crate) identity: Identity,
     pub(crate) pages: PageLoader,
@@ -98,45 +100,48 @@ pub(crate) struct Inner {
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
-    /// Until it is closed, where it is on a server.
+    /// Tells a server that the container is open, until the handle is closed.
     presence: Mutex<Option<Presence>>,
     current: RwLock<Arc<Snapshot>>,
     /// Newest version this handle has flushed or seen flushed.
     flushed: AtomicU64,
-    /// How much of each key this handle has synced.
+    /// The number of bytes of each key that this handle has synced.
     synced: Mutex<HashMap<String, u64>>,
-    /// The newest snapshot that was found, and the highest manifest number seen then, which is above it if newer ones had to be
-    /// passed over. They change together: a commit on a snapshot that is older than what is below `top` would undo what lies between.
+    /// The newest readable snapshot, and the highest manifest number (`top`) that was found with it. `top` is higher
+    /// if newer manifests had to be passed over. They change together: a commit on a snapshot that is older than what
+    /// is below `top` would undo the commits in between.
     found: Mutex<(Arc<Snapshot>, u64)>,
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
     pub(crate) hint: hint::Hint,
-    /// What is missing of newer snapshots, or of the one shown.
+    /// Missing parts of newer snapshots, or of the current one.
     pub(crate) losses: Mutex<Losses>,
     trust: Trust,
-    /// The store itself watches whether the container is replaced.
+    /// Whether the store itself watches for a replacement of the container.
     watched: bool,
     /// The boot of this machine, if the store keeps its bytes here; filled at the first use.
     boot: OnceLock<Option<&'static str>>,
     /// The process in which this handle created the container, if it did.
     created_by: Option<u32>,
-    /// Another commit took the place that this handle's own commit expected.
+    /// Whether another commit took the version that a commit of this handle expected.
     pub(crate) others_commit: AtomicBool,
+    /// What is closed and waits for a commit, as far as this process knows.
+    pub(crate) waiting: Arc<Waiting>,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
-    /// The run-time configuration that was found when it was opened.
+    /// The run-time configuration found at the open.
     pub(crate) config: Option<Arc<Config>>,
     /// The measured profile of the store.
     pub(crate) known: Known,
-    /// The reads that were made.
+    /// The reads observed by this handle.
     pub(crate) seen: Seen,
-    /// The levels of steps as they were last asked of a far store.
+    /// The levels of steps, as last requested from a far store.
     pub(crate) asked_levels: Mutex<AskedLevels>,
-    /// Predicts the next read from the observed ones.
+    /// Predicts the next read from the observed reads.
     pub(crate) predictor: Mutex<Predictor>,
-    /// What fetches it.
+    /// Fetches predicted reads.
     pub(crate) prefetcher: Arc<Prefetcher>,
-    /// In front of the home store, if that is far or a cache folder was given.
+    /// The cache in front of the home store, if the store is far or a cache folder was given.
     pub(crate) cache: Option<Arc<CacheStore>>,
     /// How objects are spread over storage targets, if there are several.
     pub(crate) placing: Option<Arc<Placing>>,
@@ -149,8 +154,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// What this handle, its clones and its handles at earlier snapshots did since the container was opened; the caches
-    /// are this handle's own.
+    /// Counters of this handle, its clones and its handles at earlier snapshots, since the container was opened.
+    /// Counters of caches are those of this handle.
     pub fn metrics(&self) -> Metrics {
         let inner = &self.inner;
         let mut metrics = inner.tally.metrics();
@@ -206,6 +211,7 @@ impl Container {
             boot: OnceLock::new(),
             created_by: None,
             others_commit: AtomicBool::new(false),
+            waiting: inner.waiting.clone(),
             current: RwLock::new(snapshot),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),
@@ -221,12 +227,12 @@ impl Container {
         Ok(Container { inner: Arc::new(pinned) })
     }
 
-    /// Numbers of the snapshots that can be read, ascending: the chain of parents of the current one.
+    /// Numbers of the readable snapshots, ascending: the chain of parents of the current one.
     pub fn snapshots(&self) -> Result<Vec<u64>> {
         Ok(self.history()?.into_iter().map(|(version, _)| version).collect())
     }
 
-    /// The snapshots that can be read, ascending, each with the nanoseconds since 1970 at which it was committed.
+    /// The readable snapshots, ascending, each with its commit time in nanoseconds since 1970.
     pub fn history(&self) -> Result<Vec<(u64, u64)>> {
         self.inner.require_open()?;
         self.inner.require_same()?;
@@ -238,14 +244,14 @@ impl Container {
                 {
                     Ok(manifest) => {
                         out.push((version, manifest.time));
-                        manifest.parent // below its own version, or it is not decoded
+                        manifest.parent // decoding checked that it is below the version
                     }
                     Err(e) => {
                         let lost = e.kind() == ErrorKind::Corrupt
                             && self.inner.identity.durability != Durability::Durable
                             || manifests::is_void(self.inner.store.as_ref(), version);
                         match e.kind() {
-                            _ if lost => manifests::below(self.inner.store.as_ref(), version)?, // in a power cut
+                            _ if lost => manifests::below(self.inner.store.as_ref(), version)?, // lost in a power cut
                             ErrorKind::NotFound => break,
                             _ => return Err(e),
                         }
@@ -256,7 +262,7 @@ impl Container {
         Ok(out)
     }
 
-    /// Moves to the newest snapshot; `true` if that is another one.
+    /// Moves to the newest snapshot. Returns whether the snapshot changed.
     pub fn refresh(&self) -> Result<bool> {
         self.inner.require_open()?;
         if self.inner.pinned {
@@ -280,7 +286,7 @@ impl Container {
         batch.as_ref().map_or_else(|| self.inner.snapshot().schema.clone(), |b| b.preview.clone())
     }
 
-    /// The variable at a path (links followed); `NotFound` names near misses.
+    /// The variable at a path; links are followed. `NotFound` names similar paths.
     pub fn variable(&self, path: &str) -> Result<Variable> {
         self.inner.require_open()?;
         let schema = self.schema();
@@ -292,63 +298,64 @@ impl Container {
         path.trim_matches('/')
     }
 
-    /// The run-time configuration for what is written through this handle.
+    /// The run-time configuration that applies to writes through this handle.
     pub fn config(&self) -> Option<&Config> {
         self.inner.config.as_deref()
     }
 
-    /// Makes everything committed so far survive a power cut; returns the version.
+    /// Makes everything committed so far survive a power cut. Returns the version.
     pub fn flush(&self) -> Result<u64> {
         self.inner.flush()
     }
 
-    /// Like [`Container::flush`], without syncing the logs of these writers again: each was sealed, and
-    /// [`Writer::sync`] brought it to stable storage, in any process.
+    /// Like [`Container::flush`], but does not sync the logs of these writers: each was sealed, and a process made it
+    /// stable with [`Writer::sync`].
     pub fn flush_after(&self, synced: &[u64]) -> Result<u64> {
         self.inner.flush_after(synced)
     }
 
-    /// Warnings since the last call, for example what opening passed over.
+    /// The warnings since the last call, for example about snapshots that opening passed over.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.inner.warnings))
+        let cache = self.inner.cache.as_ref().and_then(|cache| cache.take_warning());
+        std::mem::take(&mut *lock(&self.inner.warnings)).into_iter().chain(cache).collect()
     }
 
-    /// Where it is, for messages.
+    /// The location of the container, for messages.
     pub fn location(&self) -> String {
         self.inner.store.describe()
     }
 
-    /// Its identity.
+    /// The identity of the container.
     pub fn identity(&self) -> &Identity {
         &self.inner.identity
     }
 
-    /// May this handle write?
+    /// Whether this handle may write.
     pub fn is_writable(&self) -> bool {
         self.inner.writable
     }
 
-    /// Closes the handle: later calls are `InvalidArgument`. Its writers go on until they are closed. Parts that are in
-    /// its tiers and not yet home stay there for the next handle that uses them.
+    /// Closes the handle: later calls fail with `InvalidArgument`. Its writers stay open until they are closed. Parts
+    /// in its tiers that are not home yet stay there for the next handle that uses the tiers.
     pub fn close(&self) {
         if !self.inner.closed.swap(true, Ordering::SeqCst) {
             self.inner.prefetcher.stop();
             self.inner.stop_drain();
             self.inner.pack_at_end();
-            self.inner.leave_tiers();
+            self.inner.evict_drained();
         }
         self.inner.settle();
-        drop(lock(&self.inner.presence).take());
+        *lock(&self.inner.presence) = None;
     }
 
-    /// [`close`](Self::close) after a [`drain`](Self::drain) if it has tiers. If this handle created the container in
-    /// this process under `async`, it also makes a [`flush`](Self::flush), so that what was written in one go survives
-    /// a power cut. The handle is closed even if that fails.
+    /// [`close`](Self::close), after a [`drain`](Self::drain) if the handle has tiers. If this handle created the
+    /// container in this process under `async`, it also calls [`flush`](Self::flush), so that the new container
+    /// survives a power cut. The handle is closed even if that fails.
     pub fn finish(&self) -> Result<()> {
         if self.is_closed() {
             return Ok(());
         }
-        let drained = self.end_tiers();
+        let drained = self.drain_remaining();
         let flushed = self.flush_made();
         self.close();
         drained.and(flushed)
@@ -362,15 +369,15 @@ impl Container {
         if !made_here || !promised || inner.is_drain_held() || inner.require_whole().is_err() {
             return Ok(());
         }
-        inner.flush_at_end().map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
+        inner.flush_at_end().map_err(|e| e.while_doing("flushing the commits at the end"))
     }
 
-    /// Persists hints for the next open, as closing does; the handle and its clones go on.
+    /// Persists hints for the next open, like closing. The handle and its clones stay usable.
     pub fn settle(&self) {
         self.inner.settle();
     }
 
-    /// Has `close` been called?
+    /// Whether `close` was called.
     pub fn is_closed(&self) -> bool {
         self.inner.closed.load(Ordering::SeqCst)
     }
@@ -384,15 +391,15 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// The hints are the newest manifest and observed reads. Makes no request if there are none, so that the end of a
-    /// handle never waits for a server that is gone.
+    /// The hints are the newest manifest and the observed reads. Makes no request if there are no hints, so that the
+    /// end of a handle never waits for a server that is gone.
     fn settle(&self) {
         let learned = self.learns() && self.seen.is_owed();
         if !learned && !self.hint.is_owed() {
             return;
         }
         if self.require_same().is_err() {
-            return; // nothing of this handle belongs into what is there now
+            return; // the container was replaced
         }
         self.hint.settle(self.store.as_ref(), self.identity.durability);
         if learned {
@@ -405,12 +412,12 @@ impl Inner {
         manifests::has_newer(self.store.as_ref(), self.snapshot().version())
     }
 
-    /// Refuses a put to a variable that exists only once the open batch has ended, or is another one then.
+    /// Refuses a put to a path at which the open batch creates, removes or replaces a variable.
     pub(crate) fn require_settled(&self, path: &str) -> Result<()> {
         let batch = lock(&self.batch);
         let Some(what) = batch.as_ref().and_then(|batch| batch.what_becomes_of(path)) else { return Ok(()) };
         Err(Error::invalid(format!(
-            "the batch that is open {what} the variable \"{path}\", which is done when it ends: put to it then"
+            "the open batch {what} the variable \"{path}\" when it ends: put to it after that"
         )))
     }
 
@@ -427,12 +434,12 @@ impl Inner {
         self.require_whole()
     }
 
-    /// Whether it is the newest snapshot, open for writing.
+    /// Whether this handle shows the newest snapshot and is open for writing.
     pub(crate) fn is_unpinned(&self) -> bool {
         self.writable && !self.pinned
     }
 
-    /// Writers may go on after the container's handle was closed: for them only the mode counts in which it was opened.
+    /// Writers may continue after the container's handle was closed: only the mode of the open matters to them.
     pub(crate) fn require_unpinned(&self) -> Result<()> {
         if self.pinned {
             return Err(Error::invalid(
@@ -456,7 +463,7 @@ impl Inner {
         base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
     }
 
-    /// The boot during which this process writes; `None` where it is unknown, or the bytes are on another machine.
+    /// The boot during which this process writes. `None` if it is unknown, or if the bytes are on another machine.
     pub(crate) fn boot(&self) -> Option<&'static str> {
         *self.boot.get_or_init(|| loss::boot_of(self.store.as_ref()))
     }
@@ -465,7 +472,7 @@ impl Inner {
         lock(&self.warnings).push(warning);
     }
 
-    /// The same, unless that warning is waiting already.
+    /// Adds a warning, unless the same warning is waiting already.
     pub(crate) fn warn_once(&self, warning: String) {
         let mut warnings = lock(&self.warnings);
         if !warnings.contains(&warning) {
@@ -475,7 +482,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Refuses a commit above snapshots that were passed over.
+    /// Refuses a commit on top of snapshots that were passed over.
     pub(crate) fn require_whole(&self) -> Result<()> {
         match lock(&self.losses).passed_over() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! The newest snapshot: looking for it, and moving a handle to it.
+//! The newest snapshot: finds it, and moves a handle to it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,13 +15,13 @@ use crate::history::{hint, manifests};
 use crate::{ErrorKind, Result};
 
 impl Inner {
-    /// Whether there is a manifest above a version; `same` also checks that the container was not replaced, at the same
-    /// time.
+    /// Whether there is a manifest above a version. `same` also checks that the container was not replaced, in the
+    /// same round trip.
     pub(super) fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
         if self.has_next(version, same)? {
             return Ok(true);
         }
-        // Replies of a far store do not show what was packed.
+        // Replies of a far store do not show whether manifests were packed.
         match self.packs.as_ref().filter(|_| self.store.features().far.is_some()) {
             Some(packs) => Ok(packs.look()?.version > version),
             None => Ok(false),
@@ -42,7 +42,7 @@ impl Inner {
         match replies.next() {
             Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => self.check_identity(Ok(bytes))?,
             Some(Err(error)) => self.check_identity(Err(error))?,
-            _ => self.require_same()?, // too long, which that says
+            _ => self.require_same()?, // too long: `require_same` reports it
         }
         match replies.next() {
             Some(Ok(Reply::Len { .. })) => Ok(true),
@@ -57,8 +57,8 @@ impl Inner {
         self.newest_if(true)
     }
 
-    /// The same for a caller that later, before its change, checks whether the container was replaced: on a far store
-    /// the check is not made here.
+    /// As [`newest`](Self::newest), for a caller that checks later, before its change, whether the container was
+    /// replaced. On a far store this method does not check it.
     pub(crate) fn newest_to_change(&self) -> Result<(Arc<Snapshot>, u64)> {
         self.newest_if(false)
     }
@@ -83,7 +83,7 @@ impl Inner {
         Ok(newer)
     }
 
-    /// The newest snapshot that this handle has seen, and the highest manifest number.
+    /// The newest snapshot that this handle has seen, and the highest manifest number seen.
     pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
         let current = self.snapshot();
         let mut found = lock(&self.found);
@@ -93,8 +93,8 @@ impl Inner {
         found.clone()
     }
 
-    /// Moves to a version that was just committed, or beyond, without a search for it. `manifest` is its content, if
-    /// the caller knows it.
+    /// Moves to a version that was just committed, or to a newer one, without searching. `manifest` is its content,
+    /// if the caller knows it.
     pub(crate) fn move_to(&self, version: u64, manifest: &[u8]) -> Result<()> {
         let current = self.snapshot();
         if current.version() >= version {
@@ -114,7 +114,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes `snapshot` the handle's, unless it is older than the present one.
+    /// Makes `snapshot` the handle's snapshot, unless it is older than the current one.
     pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if snapshot.version() >= current.version() {
@@ -122,7 +122,7 @@ impl Inner {
         }
     }
 
-    /// Fills the gaps that a power cut left among the manifests.
+    /// Fills the gaps between manifests that a power cut left.
     pub(crate) fn close_gaps(&self) -> Result<()> {
         let mut gaps = lock(&self.gaps);
         while let Some(&gap) = gaps.last() {

@@ -1,4 +1,4 @@
-//! Opening: what is looked for, in which order, and what is refused before a handle is given away.
+//! Opening: finds the container, checks it, and refuses unsuitable ones before a handle exists.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -19,6 +19,7 @@ use super::location::Location;
 use super::options::{CreateOptions, Mode, OpenOptions};
 use super::targets::{self, Placing};
 use super::tiers::{FEATURE, Tiers};
+use super::waiting::Waiting;
 use super::{Container, Inner, TABLE_CACHE};
 use crate::base::cache::Cache;
 use crate::base::error::must_exist;
@@ -32,17 +33,17 @@ use crate::log::packs::{self as log_packs, PackedLogs};
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
-/// How a handle comes about.
+/// How a handle is opened.
 pub(super) struct How {
     pub(super) mode: Mode,
     pub(super) trust: Trust,
-    /// It made the container.
+    /// Whether the handle created the container.
     pub(super) created: bool,
-    /// The store itself watches whether the container is replaced.
+    /// Whether the store itself watches for a replacement of the container.
     pub(super) watched: bool,
 }
 
-/// A far store with prefetch hints; any other store as it is.
+/// Adds prefetch hints to a far store; returns any other store unchanged.
 pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
     match store.features().far {
         Some(_) => Arc::new(PrefetchStore::new(store)),
@@ -53,7 +54,7 @@ pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
 /// Features that this program supports.
 const KNOWN: [&str; 3] = [FEATURE, packs::FEATURE, log_packs::FEATURE];
 
-/// The identity in a folder.
+/// The identity of the container in a folder.
 fn identity_of(store: &LocalStore) -> Result<Identity> {
     let bytes = store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT).map_err(must_exist)?;
     Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))
@@ -62,9 +63,9 @@ fn identity_of(store: &LocalStore) -> Result<Identity> {
 impl Container {
     /// Opens a container, by a [`Mode`] or with further options.
     ///
-    /// `NotFound` if there is none (and the mode does not create), `Unsupported` if it was written by a newer version or is opened to
-    /// write where that is impossible, `Corrupt` if what was promised to be on stable storage is missing, `InvalidArgument` if
-    /// options do not go together or a URL is wrong, `Io` if the store does not answer.
+    /// Errors: `NotFound` if there is none (and the mode does not create one); `Unsupported` if a newer version wrote
+    /// it, or if it cannot be opened for writing; `Corrupt` if bytes that were promised to be on stable storage are
+    /// missing; `InvalidArgument` if options exclude each other or a URL is wrong; `Io` if the store does not answer.
     pub fn open(location: impl Into<Location>, options: impl Into<OpenOptions>) -> Result<Self> {
         Self::open_at(location.into(), &options.into())
     }
@@ -85,12 +86,13 @@ impl Container {
         Self::open_configured(store, trust, Config::find(None)?, None, cache.as_ref())
     }
 
-    /// The folders over which new log parts and shards are spread, and how ("lattice", "hilbert", "row-major").
+    /// The folders over which new log parts and shards are spread, and the name of the spread ("lattice", "hilbert",
+    /// "row-major").
     pub fn targets(path: impl AsRef<Path>) -> Result<Option<(Vec<std::path::PathBuf>, &'static str)>> {
         targets::shown(path.as_ref())
     }
 
-    /// Opens, to read, the container that an HDF5 program wrote under this name.
+    /// Opens, for reading, the container that an HDF5 program wrote under this name.
     fn open_behind(path: &Path, stub: &Stub, options: &OpenOptions) -> Result<Self> {
         let folder = path.with_file_name(&stub.container);
         if options.mode != Mode::Read {
@@ -117,7 +119,7 @@ impl Container {
         let is_container = || path.join(keys::IDENTITY).exists();
         if mode == Mode::Append && !is_container() {
             match Self::create_in(path, &options.to_create()) {
-                Err(e) if e.kind() == ErrorKind::Conflict && is_container() => {} // another process was faster
+                Err(e) if e.kind() == ErrorKind::Conflict && is_container() => {} // another process created it first
                 other => return other,
             }
         }
@@ -155,12 +157,13 @@ impl Container {
         Self::open_configured(Arc::new(store), (mode, options.trust()), config, placing, cache)
     }
 
-    /// Another handle on the same store, on the newest snapshot. The two handles do not move each other.
+    /// Another handle on the same store, at the newest snapshot. The two handles have separate snapshots.
     pub fn again(&self) -> Result<Self> {
         let inner = &self.inner;
         let mode = if inner.writable { Mode::ReadWrite } else { Mode::Read };
         let config = inner.config.as_deref().cloned();
-        // The store without packs: the new handle shows them itself. With tiers no log parts are packed.
+        // Passes on the store below the packs: the new handle adds its own view of them. With tiers no log parts are
+        // packed.
         let store = match (&inner.log_packs, &inner.packs) {
             (Some(_), Some(packs)) => packs.inner(),
             (Some(logs), None) => logs.inner(),
@@ -177,17 +180,17 @@ impl Container {
         cache: Option<&(CacheFolder, bool)>,
     ) -> Result<Self> {
         let store = with_prefetch(store);
-        // Before it is read, so that a replacement in between is noticed.
+        // The watch begins before the identity is read, so that a replacement in between is noticed.
         let watched = match store.watch(keys::IDENTITY) {
-            Err(StoreError::NotFound { .. }) => false, // which reading says
+            Err(StoreError::NotFound { .. }) => false, // reading it reports the error
             other => {
                 other.map_err(|e| Error::from(e).while_doing(format!("opening {}", store.describe())))?
             }
         };
         let (read, hint) = match hint::begin(store.as_ref()) {
-            Some((identity, hint)) => (identity, Some(hint)),
+            Some(begun) => (begun.identity, Some((begun.hint, begun.packs))),
             None => {
-                // A store that watches it has read it already.
+                // A store that watches the identity has read it already.
                 if !watched {
                     hint::expect(store.as_ref());
                 }
@@ -248,7 +251,7 @@ impl Container {
         how: How,
         config: Option<Config>,
         (placing, cache): (Option<Arc<Placing>>, Option<&(CacheFolder, bool)>),
-        hint: Option<Option<u64>>,
+        begun: Option<(Option<u64>, hint::Packs)>,
     ) -> Result<Self> {
         let How { mode, trust, .. } = how;
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
@@ -256,15 +259,22 @@ impl Container {
         }
         let (store, cache, warning) = cache::in_front(store, identity.uuid, cache)?;
         let has = |name: &str| identity.features.iter().any(|feature| feature == name);
+        let (hint, told) = begun.map_or((None, hint::Packs::default()), |(hint, told)| (Some(hint), told));
         let packs = has(packs::FEATURE).then(|| Packed::over(store.clone(), identity.uuid));
+        if let (Some(packs), Some(reply)) = (&packs, told.floor) {
+            packs.begin(reply)?;
+        }
         let store = packs.as_ref().map_or(store, |packs| packs.clone());
         let log_packs = has(log_packs::FEATURE).then(|| PackedLogs::over(store.clone(), identity.uuid));
+        if let (Some(log_packs), Some(reply)) = (&log_packs, told.logs) {
+            log_packs.begin(reply);
+        }
         let store = log_packs.as_ref().map_or(store, |packs| packs.clone());
         let tiers = has(FEATURE).then(|| Tiers::over(store.clone(), &identity));
         let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
-        // Where puts are durable no manifest is lost, so there are no gaps to look for.
+        // With durable puts no manifest is lost, so there are no gaps to look for.
         let lossy = identity.durability != Durability::Durable && !store.features().put_is_durable;
         let listing = writable && lossy;
         let look = if listing { Look::List } else { Look::Hint };
@@ -277,6 +287,7 @@ impl Container {
             shards: Shards::default(),
             tally: Arc::default(),
             pages,
+            waiting: Waiting::of(identity.uuid),
             identity,
             writable,
             pinned: false,

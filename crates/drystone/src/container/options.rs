@@ -1,4 +1,4 @@
-//! How a container is created or opened.
+//! Options for creating and opening a container.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::targets::Targets;
 use crate::history::loss::Trust;
 use crate::{Error, Result};
 
-/// How to open.
+/// The mode of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Read only (`r`).
@@ -23,52 +23,55 @@ pub enum Mode {
     Append,
 }
 
-/// How to reach the store of a container.
+/// Options for the store of a container.
 #[derive(Clone, Default)]
 pub struct StoreOptions {
-    /// Options by name: endpoint, region, credentials; docs/guide/far-stores.md lists them. A folder takes those of the cache only.
+    /// Options by name: endpoint, region, credentials; docs/guide/far-stores.md lists them. A folder accepts only
+    /// those of the cache.
     pub values: Vec<(String, String)>,
-    /// A source of credentials, in place of those among the values.
+    /// A source of credentials, used instead of credentials in `values`.
     pub credentials: Option<Arc<dyn Credentials>>,
-    /// A cache in front of the store. `None`: the one that the values name, or, for a far store, the environment.
+    /// A cache in front of the store. `None`: the cache that `values` name, or, for a far store, the environment.
     pub cache: Option<CacheFolder>,
 }
 
-/// How to create a container.
+/// Options for creating a container.
 #[derive(Clone)]
 pub struct CreateOptions {
-    /// What is guaranteed after a crash; recorded in the container for ever.
+    /// The guarantee after a crash; recorded in the container for ever.
     pub durability: Durability,
-    /// Parts of logs may lie in tiers before they are home ([`Container::use_tiers`](crate::Container::use_tiers)); recorded in
-    /// the container for ever.
+    /// Whether parts of logs may lie in tiers before they are home
+    /// ([`Container::use_tiers`](crate::Container::use_tiers)); recorded in the container for ever.
     pub tiers: bool,
-    /// How data in tiers survives the loss of nodes; recorded in the container for ever. Any scheme but none needs `tiers`.
+    /// How data in tiers survives the loss of nodes; recorded in the container for ever. Any scheme except none needs
+    /// `tiers`.
     pub redundancy: Scheme,
-    /// Storage targets over which log parts and shards are spread, also by handles that open the container later. Folders only.
+    /// Storage targets over which log parts and shards are spread, also by handles that open the container later. For
+    /// folders only.
     pub targets: Option<Targets>,
-    /// The folder may hold other files, which are never touched. Without it such a folder is refused.
+    /// Whether the folder may hold other files, which are never touched. Without it such a folder is refused.
     pub among_files: bool,
-    /// The kernel starts to write appended bytes to the device at once, so that a later [`flush`](crate::Container::flush) waits
-    /// for less. A `durable` container does so anyway.
+    /// Whether the kernel starts to write appended bytes to the device at once, so that a later
+    /// [`flush`](crate::Container::flush) waits for less. A `durable` container always does this.
     pub early_writeback: bool,
-    /// How to reach the store.
+    /// Options for the store.
     pub store: StoreOptions,
 }
 
-/// How to open a container. A [`Mode`] becomes one by `into`.
+/// Options for opening a container. A [`Mode`] converts by `into`.
 #[derive(Clone)]
 pub struct OpenOptions {
     /// Reading or writing.
     pub mode: Mode,
-    /// Spread log parts and shards that anybody makes from now on over these targets. Existing ones stay where they are.
-    /// Only to write, and for folders only.
+    /// From now on, spreads new log parts and shards over these targets, whichever process makes them. Existing ones
+    /// stay where they are. For writing only, and for folders only.
     pub targets: Option<Targets>,
-    /// The kernel starts to write appended bytes to the device at once, as [`CreateOptions::early_writeback`].
+    /// Whether the kernel starts to write appended bytes at once; see [`CreateOptions::early_writeback`].
     pub early_writeback: bool,
-    /// Opens what is left of a container that has lost files: the newest snapshot that can be read at all, with a warning.
-    /// Only to read.
+    /// Opens the remains of a container that has lost files: the newest snapshot that can be read at all, with a
+    /// warning. For reading only.
     pub damaged: bool,
-    /// How to reach the store.
+    /// Options for the store.
     pub store: StoreOptions,
 }
 
@@ -113,7 +116,7 @@ impl CreateOptions {
 }
 
 impl OpenOptions {
-    /// The options of the container that `Append` creates where there is none.
+    /// The options for the container that `Append` creates if there is none.
     pub(super) fn to_create(&self) -> CreateOptions {
         CreateOptions {
             targets: self.targets.clone(),
@@ -123,7 +126,7 @@ impl OpenOptions {
         }
     }
 
-    /// What to do about an incomplete snapshot.
+    /// How to treat an incomplete snapshot.
     pub(super) fn trust(&self) -> Trust {
         match (self.damaged, self.mode) {
             (true, _) => Trust::Damaged,
@@ -132,7 +135,7 @@ impl OpenOptions {
         }
     }
 
-    /// Refuses options that do not go together.
+    /// Refuses options that exclude each other.
     pub(super) fn check(&self) -> Result<()> {
         if self.targets.is_some() && self.mode == Mode::Read {
             return Err(Error::invalid(
@@ -146,11 +149,12 @@ impl OpenOptions {
     }
 }
 
-/// The cache, with whether the program named it, and the options of the store itself.
+/// The cache, with whether the program named it, and the remaining options of the store.
 type Parted = (Option<(CacheFolder, bool)>, Vec<(String, String)>);
 
 impl StoreOptions {
-    /// The cache in front of the store, with whether it was named for this container, and the options that remain.
+    /// Separates the cache in front of the store, with whether it was named for this container, from the remaining
+    /// options.
     pub(super) fn parted(&self, is_far: bool) -> Result<Parted> {
         let (cache, rest) = CacheFolder::take(&self.values, is_far)?;
         Ok((self.cache.clone().map(|cache| (cache, true)).or(cache), rest))

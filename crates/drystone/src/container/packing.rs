@@ -1,16 +1,16 @@
-//! Packing: manifests that are on stable storage move into few packs, so that many small commits become few files.
+//! Packing: moves manifests that are on stable storage into a few packs, so that many small commits leave few files.
 //!
 //! ```text
-//! single manifests, and the last packs -> plan: which are merged
-//! ─► the pack is put and synced ─► the floor names it, synced ─► its manifests are deleted
+//! single manifests, and the last packs -> plan: which to merge
+//! ─► put and sync the pack ─► name it in the floor, sync ─► delete its manifests
 //! ```
 //!
 //! Invariants
 //! - one process packs at a time ([`keeper_lock`]);
-//! - what a manifest needs is on stable storage before it is packed, except under `memory`, which guarantees nothing;
-//!   the manifest itself becomes stable with its pack;
-//! - a process that dies in between leaves only what the next packing removes: a pack that no floor names, or objects
-//!   below the floor.
+//! - everything that a manifest needs is on stable storage before it is packed, except under `memory`, which
+//!   guarantees nothing; the manifest itself becomes stable with its pack;
+//! - a process that dies during packing leaves only things that the next packing removes: a pack that no floor names,
+//!   or objects below the floor.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -31,26 +31,26 @@ use crate::history::probing;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
-/// The newest manifests that stay single objects, which an open or a refresh finds by their names.
+/// The number of newest manifests that stay single objects. An open or a refresh finds them by their names.
 const KEPT: u64 = 4;
-/// Commits after which packing is due, as part of a further commit.
+/// Number of commits after which a further commit packs.
 pub(super) const BATCH: u64 = 64;
-/// Commits after which unflushed ones are flushed in order to be packed.
+/// Number of commits after which unflushed commits are flushed in order to be packed.
 const UNFLUSHED: u64 = 256;
-/// Such a flush syncs at most this many bytes; a larger one is left to the user's flush.
+/// The most bytes that such a flush syncs. A larger one is left to the user's flush.
 const FLUSHED: u64 = 64 << 20;
-/// A handle that closes packs if more single manifests than this exist.
+/// A handle packs at its close if more single manifests than this exist.
 const FEW: u64 = 12;
-/// Packs of at most this many bytes together become one.
+/// Neighbouring packs of at most this many bytes together are merged.
 const TINY: u64 = 1 << 20;
-/// Greatest length of a pack, in bytes.
+/// The greatest length of a pack, in bytes.
 const LONG: u64 = 32 << 20;
 
-/// The rest of a manifest file after packing: its new bytes, or none.
+/// Gives the rest of a manifest file after packing: its new bytes, or none.
 pub(crate) type Rest<'a> = &'a dyn Fn(u64, Vec<u8>) -> Result<Option<Vec<u8>>>;
 
 impl Inner {
-    /// After a commit: packs what is due. A failure is not the commit's; the next packing tries again.
+    /// After a commit: packs if due. A failure does not fail the commit; the next packing tries again.
     pub(crate) fn pack_after(&self, snapshot: &Snapshot) {
         self.pack_logs_after(snapshot);
         let Some(packs) = &self.packs else { return };
@@ -69,9 +69,9 @@ impl Inner {
         }
     }
 
-    /// When a handle that has committed closes.
+    /// At the close of a handle that has committed: packs if due.
     pub(crate) fn pack_at_end(&self) {
-        // Both at once, so that few handles wait for the medium.
+        // Packs manifests together with logs, so that fewer handles wait for the medium.
         let few = if self.pack_logs_at_end() { KEPT } else { FEW };
         let Some(packs) = &self.packs else { return };
         let (snapshot, _) = self.newest_known();
@@ -90,18 +90,18 @@ impl Inner {
         }
     }
 
-    /// Whether a flush of the versions behind `since` packs them first.
+    /// Whether a flush of the versions after `since` packs them first.
     pub(super) fn packs_many(&self, version: u64, since: u64) -> bool {
         self.packs.is_some() && version.saturating_sub(since) > FEW + KEPT
     }
 
-    /// Packs all manifests but the newest, where what they need is on stable storage. What fails, or is another process' work now, is left
-    /// to the flush of each manifest.
+    /// Packs all manifests but the newest ones, as far as everything they need is on stable storage. If packing
+    /// fails, or another process is packing, the flush syncs each manifest instead.
     pub(super) fn pack_below(&self, version: u64) {
         let _ = self.pack(version.saturating_sub(KEPT));
     }
 
-    /// The newest version that no power cut can destroy, or for which nothing is guaranteed.
+    /// The newest version that no power cut can destroy, or, if nothing is guaranteed, the newest version.
     fn is_safe_to(&self, snapshot: &Snapshot) -> u64 {
         match self.identity.durability {
             Durability::Memory => snapshot.version(),
@@ -109,13 +109,13 @@ impl Inner {
         }
     }
 
-    /// Syncs what a snapshot needs, if few of its bytes may be unsynced. Its manifests become stable with their pack: a
-    /// sync of each would take most of the time. What lies in tiers comes home on its own.
+    /// Syncs everything that a snapshot needs, if few of its bytes may be unsynced. Its manifests become stable with
+    /// their pack, since a sync of each would take most of the time. Parts in tiers are drained separately.
     fn settles_little(&self, snapshot: &Snapshot) -> bool {
         if self.tiers.is_some() || self.close_gaps().is_err() {
             return false;
         }
-        // Manifests that were written before a mark do not know of it.
+        // A manifest that was written before a mark does not show the mark.
         let marked = descent::newest_mark(self.store.as_ref()).unwrap_or_default();
         self.know_stable(self.last_marked(snapshot).max(marked));
         let packed = self.log_packs.as_ref().map(|logs| logs.known());
@@ -133,7 +133,7 @@ impl Inner {
             && self.sync_needed(snapshot, &[], false).is_ok_and(|done| done)
     }
 
-    /// Packs manifests up to a version. `false`: another process publishes, collects garbage or packs.
+    /// Packs manifests up to a version. Returns `false` if another process publishes, collects garbage or packs.
     fn pack(&self, last: u64) -> Result<bool> {
         let held = match keeper_lock::take(self) {
             Err(e) if e.kind() == ErrorKind::Conflict => return Ok(false),
@@ -153,15 +153,15 @@ impl Inner {
         self.mark(packed, false).map(drop)
     }
 
-    /// Whether there are more than a few single manifests, or remains of a packing that was killed.
+    /// Whether there are more than a few single manifests, or remains of a killed packing.
     pub(crate) fn is_packing_due(&self, newest: u64) -> Result<bool> {
         let Some(packs) = &self.packs else { return Ok(false) };
         let floor = packs.look()?;
         Ok(newest > floor.version + FEW || !leftovers(packs, &floor)?.is_empty())
     }
 
-    /// [`pack`](Self::pack) for a caller that holds the lock. Nothing is flushed: what `last` needs is on stable
-    /// storage.
+    /// As [`pack`](Self::pack), for a caller that holds the lock. Nothing is flushed: everything that `last` needs is
+    /// on stable storage.
     pub(crate) fn pack_locked(&self, last: u64) -> Result<()> {
         let Some(packs) = &self.packs else { return Ok(()) };
         let store = packs.inner().as_ref();
@@ -172,7 +172,8 @@ impl Inner {
             let own = own.iter().filter_map(|item| Some((keys::parse_manifest(&item.key)?, item.len)));
             let (mut new, mut bytes) = (Vec::new(), 0);
             for (version, len) in own.filter(|(version, _)| *version > floor.version && *version <= last) {
-                // A missing number above them is free for the first commit that puts it: a void fills it, not a pack.
+                // A missing number above them is free for the first commit that puts it; only a void fills it, not a
+                // pack.
                 let next = floor.version + new.len() as u64 + 1;
                 if version != next || bytes + len > LONG {
                     break;
@@ -196,7 +197,7 @@ impl Inner {
         }
     }
 
-    /// Shrinks packs that contain versions before `oldest`, which have expired. The caller holds the lock.
+    /// Shrinks packs that contain expired versions, which are those before `oldest`. The caller holds the lock.
     pub(crate) fn thin(&self, oldest: u64, rest: Rest<'_>) -> Result<()> {
         let Some(packs) = &self.packs else { return Ok(()) };
         let floor = packs.look()?;
@@ -239,7 +240,7 @@ impl Inner {
         Ok(pack)
     }
 
-    /// Replaces the floor, and removes what the new one makes superfluous.
+    /// Replaces the floor, and removes the objects that the new floor makes superfluous.
     fn put_floor(
         &self,
         packs: &Packed,
@@ -258,7 +259,7 @@ impl Inner {
         Ok(floor)
     }
 
-    /// Puts the floor again if it was lost or damaged while packs exist; reports that.
+    /// Puts the floor again if it was lost or damaged while packs exist. Returns a message about that.
     pub(crate) fn mend_floor(&self) -> Result<Option<String>> {
         let Some(packs) = &self.packs else { return Ok(None) };
         let store = packs.inner().as_ref();
@@ -275,7 +276,7 @@ impl Inner {
         Ok(Some(format!("{} was made again from {} packs", keys::FLOOR, floor.packs.len())))
     }
 
-    /// What is wrong with the floor and its packs: key and message.
+    /// Damage of the floor and its packs: key and message.
     pub(crate) fn broken_packs(&self) -> Result<Vec<(String, String)>> {
         let Some(packs) = &self.packs else { return Ok(Vec::new()) };
         let store = packs.inner().as_ref();
@@ -290,7 +291,7 @@ impl Inner {
             },
             Err(e) if e.is_not_found() => {
                 let floor = packs::rebuilt(store, &self.identity.uuid)?;
-                // A pack that was put before its floor holds single manifests as well.
+                // The manifests of a pack that was put before its floor still exist as single objects.
                 let lost = floor.packs.iter().flat_map(|pack| pack.first..=pack.last).next();
                 if let Some(first) = lost
                     && !store.exists(&keys::manifest(first))?
@@ -336,12 +337,13 @@ fn members(packs: &Packed, of: &[PackRef]) -> Result<Vec<(u64, Vec<u8>)>> {
     Ok(files)
 }
 
-/// Packs that no floor names, single manifests below the floor, and marks below it that a newer one makes superfluous.
+/// Superfluous objects: packs that no floor names, single manifests below the floor, and marks below it that a newer
+/// mark replaces.
 fn leftovers(packs: &Packed, floor: &Floor) -> Result<Vec<String>> {
     let named: HashSet<u64> = floor.packs.iter().map(|pack| pack.id).collect();
     let listed = packs.inner().list("manifest/")?;
     let marked = listed.iter().filter_map(|item| keys::parse_mark(&item.key)).max().unwrap_or(0);
-    // Without a floor, packs are superfluous only while what they hold is still there as files: the first packing was
+    // Without a floor, packs are superfluous only while their manifests still exist as files: the first packing was
     // killed. Otherwise the floor was lost, and `recover` makes it again from the packs.
     let first = listed.iter().filter_map(|item| keys::parse_manifest(&item.key)).min();
     if floor.version == 0 && first != Some(1) {

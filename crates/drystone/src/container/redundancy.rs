@@ -2,8 +2,8 @@
 //! (docs/decisions/151-parity-of-steps.md).
 //!
 //! Invariants
-//! - parity is made of committed steps, and of steps that all ranks have ended where one of them waits for it;
-//! - a level is reached or exceeded: bytes that no other node can keep go home.
+//! - parity is made of committed steps, and of steps that all ranks have ended if one of the ranks waits for it;
+//! - a level is reached or exceeded: bytes that no other node can keep are drained to home.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,32 +15,32 @@ use drystone_store_tiers::{Kept, TieredStore, Turn};
 use super::{Container, Inner};
 use crate::{Error, ErrorKind, Result};
 
-/// After this time another process than that of a step's first writer makes the parity.
+/// After this time, processes other than the step's first writer may make the parity.
 const TAKES_OVER: Duration = Duration::from_millis(500);
-/// How long a rank that ends its step waits for the others; then it brings its own part home.
+/// How long a rank that ends its step waits for the others. Then it drains its own part to home.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pauses between attempts for a step that cannot be kept yet: the first, and the longest.
+/// Pauses between attempts for a step that cannot be kept yet: the first pause and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
-/// Refuses a scheme without tiers, and one that this build cannot code.
+/// Refuses a scheme if there are no tiers, and a scheme that this build cannot encode.
 pub(super) fn check(redundancy: Scheme, tiers: bool) -> Result<()> {
     if redundancy == Scheme::None {
         return Ok(());
     }
     if !tiers {
         return Err(Error::invalid(format!(
-            "redundancy \"{redundancy}\" is of steps in tiers, and the container has none; give tiers=[...], too"
+            "redundancy \"{redundancy}\" applies to steps in tiers, and the container has none; give tiers=[...], too"
         )));
     }
     require_code(redundancy)
 }
 
-/// How the identity spells a scheme.
+/// The spelling of a scheme in the identity.
 pub(super) fn recorded(scheme: Scheme) -> String {
     if scheme == Scheme::None { String::new() } else { scheme.to_string() }
 }
 
-/// `Unsupported` if tiers are to be used for a container whose scheme this program does not know.
+/// Refuses tiers, as `Unsupported`, for a container whose scheme is unknown to this program.
 pub(super) fn require_known(identity: &Identity) -> Result<()> {
     if identity.redundancy.is_empty() {
         return Ok(());
@@ -63,17 +63,17 @@ fn require_code(scheme: Scheme) -> Result<()> {
     }
 }
 
-/// Steps of this handle that no other node keeps yet; its background thread maintains this.
+/// Steps of this handle that no other node keeps yet. The background thread maintains this set.
 #[derive(Debug, Default)]
 pub(super) struct Unkept {
-    /// Since when, and when to try again after which pause.
+    /// For each step: when it was first seen, the time of the next attempt, and the pause after it.
     steps: BTreeMap<u64, (Instant, Instant, Duration)>,
 }
 
 impl Unkept {
-    /// Makes the parity of committed steps; returns when to try again, if steps are left.
+    /// Makes the parity of committed steps. If steps are left, returns the time until the next attempt.
     pub(super) fn look(&mut self, inner: &Inner, store: &TieredStore) -> Option<Duration> {
-        let unkept = store.unkept_steps();
+        let unkept = store.steps_without_parity();
         self.steps.retain(|step, _| unkept.contains(step));
         if unkept.is_empty() {
             return None;
@@ -86,7 +86,7 @@ impl Unkept {
                 continue;
             }
             let turn = if since.elapsed() < TAKES_OVER { Turn::First } else { Turn::Any };
-            // A failure is tried again; the step keeps its level meanwhile.
+            // A failed attempt is repeated; the step keeps its level meanwhile.
             if !matches!(store.protect(step, None, turn), Ok(Kept::Yes)) {
                 *next = Instant::now() + *pause;
                 *pause = (*pause * 2).min(PAUSES.1);
@@ -97,7 +97,7 @@ impl Unkept {
 }
 
 impl Container {
-    /// How data in its tiers survives the loss of nodes; `None` without tiers.
+    /// How data in the container's tiers survives the loss of nodes. No redundancy without tiers.
     pub fn redundancy(&self) -> Scheme {
         self.inner.scheme()
     }
@@ -109,23 +109,24 @@ impl Inner {
         self.tiers.as_ref().map_or(Scheme::None, |tiers| tiers.store.scheme())
     }
 
-    /// Parts whose parity other nodes keep: writer and number.
+    /// Parts whose parity other nodes keep, by writer and number.
     pub(crate) fn kept(&self) -> Result<BTreeSet<(u64, u32)>> {
         self.tiers.as_ref().map_or(Ok(BTreeSet::new()), |tiers| Ok(tiers.store.kept()?))
     }
 
-    /// Makes the parity of a committed step for a caller that has waited this long.
+    /// Makes the parity of a committed step, for a caller that has waited this long.
     pub(crate) fn keep_step(&self, step: u64, waited: Duration) -> Result<()> {
         let Some(tiers) = self.tiers.as_ref().filter(|_| self.is_unpinned()) else { return Ok(()) };
         let turn = if waited < TAKES_OVER { Turn::First } else { Turn::Any };
         match tiers.store.protect(step, None, turn).map_err(Error::from) {
             Err(e) if e.kind() == ErrorKind::Unsupported => Err(e),
-            // The caller looks again.
+            // The caller checks again.
             _ => Ok(()),
         }
     }
 
-    /// Returns once a writer's bytes of a step are kept by other nodes, or are home. `ranks`: writers of the step.
+    /// Returns once other nodes keep a writer's bytes of a step, or the bytes are home. `ranks`: number of writers of
+    /// the step.
     pub(crate) fn reach_partner(&self, writer: u64, step: u64, ranks: u32) -> Result<()> {
         let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let (begun, mut pause) = (Instant::now(), PAUSES.0 / 10);
@@ -143,6 +144,6 @@ impl Inner {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.0 * 5);
         }
-        self.bring_writer_home(writer)
+        self.drain_writer(writer)
     }
 }

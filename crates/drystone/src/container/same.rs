@@ -1,4 +1,5 @@
-//! Whether a container is still the one that a handle has opened: it may have been removed, or replaced by another one.
+//! Checks that a container is still the one that a handle opened: it may have been removed, or replaced by another
+//! one.
 
 use drystone_format::identity::Identity;
 use drystone_format::keys;
@@ -8,17 +9,17 @@ use super::Inner;
 use crate::history::{hint, manifests};
 use crate::{Error, ErrorKind, Result};
 
-/// The pending check whether the container was replaced. `None`: the store watches it.
+/// The pending check whether the container was replaced. `None` if the store watches for that.
 #[derive(Debug)]
 pub(crate) struct Same(Option<Pending>);
 
 impl Same {
-    /// The answer, as [`Inner::require_same`] gives it.
+    /// Waits for the answer, which is that of [`Inner::require_same`].
     pub(crate) fn require(self, inner: &Inner) -> Result<()> {
         match self.0.map(Pending::wait) {
             Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => inner.check_identity(Ok(bytes)),
             Some(Err(error)) => inner.check_identity(Err(error)),
-            _ => inner.require_same(), // too long, which that says
+            _ => inner.require_same(), // too long: `require_same` reports it
         }
     }
 }
@@ -32,8 +33,8 @@ impl Inner {
         self.check_identity(self.store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT))
     }
 
-    /// The reason for an error of a read of this snapshot. Missing or wrong bytes are no damage if the container was
-    /// removed or replaced, or if the snapshot has expired.
+    /// Finds the reason for a read's error. Missing or wrong bytes are not damage if the container was removed or
+    /// replaced, or if the snapshot has expired.
     pub(crate) fn reason(&self, error: Error, version: u64) -> Error {
         if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
             return error;

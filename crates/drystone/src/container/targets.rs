@@ -1,9 +1,9 @@
-//! Several storage targets: which log parts and shards lie on which, and where that is recorded.
+//! Storage targets: which log parts and shards lie on which target, and where that is recorded.
 //!
-//! A target is a folder on another disk, or in another pool of a parallel file system. Cells of a grid (processes,
-//! shards) are spread over the targets by [`Placement`]. The store keeps each object in its target under its own name,
-//! so readers, garbage collection and verification need not know about targets. `targets.json` records the rule for new
-//! objects.
+//! A target is a folder on another disk, or in another pool of a parallel file system. [`Placement`] spreads the
+//! cells of a grid (processes, shards) over the targets. The store keeps each object in its target under its own
+//! name, so readers, garbage collection and verification need not know about targets. `targets.json` records the rule
+//! for new objects.
 //!
 //! Invariants
 //! - the name of an object suffices to find it, whatever target it is on;
@@ -23,19 +23,19 @@ use crate::base::sync::lock;
 use crate::{Error, Result};
 
 const MOST_LEN: u64 = 1 << 20;
-/// The most targets of a container; a parallel file system has some thousands.
+/// The most targets of a container. A parallel file system has some thousands.
 const MOST_TARGETS: usize = 1 << 16;
 
-/// Folders on which log parts and shards are spread.
+/// Folders over which log parts and shards are spread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Targets {
-    /// One folder on each target; the container creates a folder of its own in it.
+    /// One folder on each target. The container creates its own folder in it.
     pub folders: Vec<PathBuf>,
     /// How grids are spread.
     pub spread: Spread,
 }
 
-/// What is written down.
+/// The stored record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Record {
     folders: Vec<PathBuf>,
@@ -43,15 +43,15 @@ struct Record {
     spread: Spread,
 }
 
-/// How a handle places new objects.
+/// The placement of new objects by a handle.
 #[derive(Debug)]
 pub(crate) struct Placing {
     spread: Spread,
-    /// By grid.
+    /// Placements by grid.
     made: Mutex<HashMap<Vec<u64>, Arc<Placement>>>,
 }
 
-/// How a spread is called.
+/// The name of a spread.
 pub(crate) fn name_of(spread: Spread) -> &'static str {
     match spread {
         Spread::Lattice => "lattice",
@@ -61,7 +61,7 @@ pub(crate) fn name_of(spread: Spread) -> &'static str {
 }
 
 impl Targets {
-    /// Folders and the name of a spread: `lattice`, `hilbert`, `row-major`.
+    /// Parses the name of a spread: `lattice`, `hilbert` or `row-major`.
     pub fn parse(folders: Vec<PathBuf>, spread: &str) -> Result<Targets> {
         let all = [Spread::Lattice, Spread::Hilbert, Spread::RowMajor];
         let spread = all.into_iter().find(|one| name_of(*one) == spread).ok_or_else(|| {
@@ -76,7 +76,7 @@ impl Targets {
         Ok(Targets { folders, spread })
     }
 
-    /// Creates the container's folder on each target, and records that new objects go there.
+    /// Creates the container's folder on each target, and records that new objects are placed there.
     pub(crate) fn settle(&self, container: &Path, uuid: &[u8; 16]) -> Result<()> {
         let mut record = Record::load(container)?.unwrap_or_default();
         let before = std::mem::take(&mut record.folders);
@@ -118,7 +118,7 @@ impl Record {
         })
     }
 
-    /// The record for the container in a folder; `None` if there is none.
+    /// The record of the container in a folder. `None` if there is none.
     fn load(container: &Path) -> Result<Option<Record>> {
         let store = match LocalStore::open(container, true) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -155,7 +155,7 @@ impl Record {
     }
 }
 
-/// The store with the recorded targets of its folder, and how they are used.
+/// A store with the recorded targets of its folder, and their placement.
 pub(crate) fn with_targets(store: LocalStore) -> Result<(LocalStore, Option<Arc<Placing>>)> {
     match Record::read(&store)? {
         None => Ok((store, None)),
@@ -171,7 +171,8 @@ pub(crate) fn shown(container: &Path) -> Result<Option<(Vec<PathBuf>, &'static s
     Ok(Record::load(container)?.map(|record| (record.folders, name_of(record.spread))))
 }
 
-/// The folder of a target that holds each object of a container, by key; `None` for one that lies in the container's own folder.
+/// The target folder that holds each object of a container, by key. `None` for an object in the container's own
+/// folder.
 pub(super) fn holders(container: &Path, keys: &[String]) -> Result<Vec<Option<String>>> {
     let Some(record) = Record::load(container)?.filter(|record| !record.folders.is_empty()) else {
         return Err(Error::invalid(format!("{} has no storage targets", container.display())));
@@ -187,12 +188,12 @@ pub(super) fn holders(container: &Path, keys: &[String]) -> Result<Vec<Option<St
 }
 
 impl Placing {
-    /// The target of a cell of a grid.
+    /// The number of the target for a cell of a grid.
     pub(crate) fn target(&self, store: &dyn Store, grid: &[u64], cell: &[u64]) -> u64 {
         let targets = u64::from(store.features().targets.max(1));
         let known = lock(&self.made).get(grid).cloned();
         let placement = known.unwrap_or_else(|| {
-            // A grid without a space-filling curve is spread by a lattice.
+            // If a grid has no space-filling curve, a lattice spreads it.
             let made = Placement::new(grid, targets, self.spread)
                 .or_else(|_| Placement::new(grid, targets, Spread::Lattice));
             let made = Arc::new(made.unwrap_or_else(|_| Placement::single(targets)));
@@ -202,19 +203,19 @@ impl Placing {
         placement.of(cell)
     }
 
-    /// Tells the store where the object that is created next shall lie.
+    /// Hints to the store on which target to create this object.
     pub(crate) fn place(&self, store: &dyn Store, key: &str, target: u64) {
         let targets = u64::from(store.features().targets);
         if targets > 0 {
             let target = u32::try_from(target % targets).unwrap_or(0);
-            // A hint only: where it is not followed the object lies in the container's folder.
+            // Only a hint: if it is not followed, the object lies in the container's folder.
             let _ = store.submit(Request::Place { key: key.to_owned(), target }).wait();
         }
     }
 }
 
-/// The grid and cell of a block of a variable in the grid of processes. Blocks without such a place (of growable or
-/// local variables) lie in a row of all ranks, or anywhere.
+/// The grid of processes, and the cell of a block of a variable in it. Blocks without a cell (of growable or local
+/// variables) are placed in a row of all ranks, or anywhere.
 pub(crate) fn process_cell(
     shape: &[u64],
     offset: &[u64],
@@ -238,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_stands_where_its_process_does() {
+    fn a_block_is_placed_by_its_process() {
         let cell = |offset: &[u64]| process_cell(&[100, 60], offset, &[25, 20], Some((7, 12)));
         assert_eq!(cell(&[50, 40]), (vec![4, 3], vec![2, 2]));
         assert_eq!(process_cell(&[100], &[0], &[100], Some((7, 12))), (vec![12], vec![7]));
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_back_and_what_is_not_one_is_refused() {
+    fn a_record_is_read_back_and_other_bytes_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Record::load(dir.path()).unwrap(), None);
         let targets = Targets::parse(vec![dir.path().join("a"), dir.path().join("b")], "hilbert").unwrap();

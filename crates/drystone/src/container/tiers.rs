@@ -1,10 +1,10 @@
-//! Tiers of a container: which ones it uses, how they are drained, and what lies in them
+//! Tiers of a container: which tiers it uses, how they are drained, and which parts lie in them
 //! (docs/decisions/128-staged-parts.md).
 //!
 //! Invariants
-//! - a container whose parts may be away from home says so in its identity: older readers refuse it;
+//! - a container whose parts may be in tiers states that in its identity, so older readers refuse it;
 //! - a snapshot is marked only when all parts that it names are home and synced there;
-//! - the drain needs no journal: the parts in a tier that home lacks are the work that is left.
+//! - the drain needs no journal: parts that are in a tier and not at home are the remaining work.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,50 +31,51 @@ use crate::{Error, ErrorKind, Result};
 
 /// The feature in the identity.
 pub(super) const FEATURE: &str = "tiers";
-/// Names of the node and of its failure group.
+/// Environment variables that name the node and its failure group.
 const NODE: &str = "DRYSTONE_NODE";
 const GROUP: &str = "DRYSTONE_FAILURE_GROUP";
-/// `hold`: no draining in the background, nor at the end. For tests.
+/// `hold`: parts are not drained in the background, nor at the end. For tests.
 const DRAIN: &str = "DRYSTONE_DRAIN";
 
-/// A part ends at about this many bytes, so that it can go home while the next one grows.
+/// A part ends at about this many bytes, so that it can be drained while the next one grows.
 pub(crate) const PART_LIMIT: u64 = 32 << 20;
-/// Parts per round of the drain; after each the parts are synced and taken out of the registrations.
+/// Number of parts per round of the drain. After each round the parts are synced and removed from the registrations.
 const ROUND: usize = 16;
-/// Parts under way at once: to a local store, and to a far one.
+/// Number of parts in flight: to a local store, and to a far one.
 const UNDER_WAY: (usize, usize) = (2, 4);
 /// How often the drain looks for work without being woken.
 const LOOK: Duration = Duration::from_millis(250);
-/// When to try again to mark a snapshot that could not be marked.
+/// Pause before another attempt to mark a snapshot that could not be marked.
 const MARK_AGAIN: Duration = Duration::from_secs(5);
-/// Pauses after a round that failed: the first, and the longest.
+/// Pauses after a failed round: the first pause and the longest.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
-/// A folder that is a tier, and the most bytes of the container that it may hold; `None`: the free space of its device.
+/// A folder that is a tier, and the most bytes of the container that it may hold. `None`: the free space of its
+/// device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierFolder {
-    /// The folder. The container creates one of its own in it.
+    /// The folder. The container creates its own folder in it.
     pub folder: PathBuf,
-    /// Bytes.
+    /// The most bytes.
     pub budget: Option<u64>,
 }
 
 /// A row of the table of tiers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TierRow {
-    /// Where it is.
+    /// The location of the tier.
     pub place: String,
-    /// Bytes in it of this container's parts, as far as this handle's process wrote or took over them.
+    /// Bytes of this container's parts in the tier, as far as this handle's process wrote them or took them over.
     pub bytes: u64,
-    /// Bytes of those that are not home.
+    /// Bytes that are not home.
     pub undrained: u64,
-    /// The oldest step of those.
+    /// The oldest step among these bytes.
     pub oldest: Option<u64>,
-    /// Bytes a second of its last drain; 0 before the first.
+    /// Bytes per second of the last drain; 0 before the first.
     pub rate: f64,
-    /// Reads that it answered.
+    /// Number of reads that the tier answered.
     pub hits: u64,
-    /// Why it is not used now, if so.
+    /// The reason why the tier is not used now, if it is not.
     pub aside: Option<String>,
 }
 
@@ -86,17 +87,17 @@ pub use drystone_store_tiers::Away as StagedPart;
 pub(crate) struct Tiers {
     pub(crate) store: Arc<TieredStore>,
     drain: Drain,
-    /// The ranks of a team make the parity of their steps together when they end them.
+    /// Set in a team: its ranks make the parity of their steps together when they end them.
     pub(crate) in_team: AtomicBool,
 }
 
-/// The draining thread, and what controls it.
+/// The draining thread and its controls.
 #[derive(Debug, Default)]
 struct Drain {
-    /// Numbers of callers that wait for it, and of callers that compute.
+    /// Number of callers that wait for the drain; `computing` counts callers that compute.
     wanted: AtomicUsize,
     computing: AtomicUsize,
-    /// Nothing is drained unasked.
+    /// Parts are drained only on request.
     held: AtomicBool,
     stop: AtomicBool,
     work: Mutex<bool>,
@@ -104,18 +105,20 @@ struct Drain {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process in which the thread runs.
     pid: AtomicUsize,
-    /// Parts that went home, and bytes in them.
+    /// Number of parts that were drained; `bytes` counts their bytes.
     parts: AtomicU64,
     bytes: AtomicU64,
-    /// Bytes a second of the last round.
+    /// Bytes per second of the last round.
     rate: Mutex<f64>,
-    /// Why the last round failed.
+    /// Parts that were found damaged or lost.
+    bad: Mutex<BTreeSet<String>>,
+    /// The error of the last round, if it failed.
     failure: Mutex<Option<Error>>,
-    /// Parts that went home are still in the registrations.
+    /// Whether drained parts are still listed in the registrations.
     unsaid: AtomicBool,
 }
 
-/// Where this process runs.
+/// The node on which this process runs.
 fn node() -> Node {
     let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let host = || Some(Process::current().host).filter(|host| !host.is_empty());
@@ -125,7 +128,7 @@ fn node() -> Node {
 }
 
 impl Tiers {
-    /// For a container with the feature; this handle has no tiers yet.
+    /// For a container with the feature. The new handle has no tiers yet.
     pub(super) fn over(home: Arc<dyn Store>, identity: &Identity) -> Arc<Tiers> {
         let scheme = Scheme::parse(&identity.redundancy).unwrap_or_default();
         let store = Arc::new(TieredStore::of_container(home, identity.uuid, node(), scheme));
@@ -137,13 +140,13 @@ impl Tiers {
         self.store.has_tiers()
     }
 
-    /// Something was closed.
+    /// Wakes the drain: a part was closed.
     pub(crate) fn wake(&self) {
         *lock(&self.drain.work) = true;
         self.drain.wake.notify_all();
     }
 
-    /// Adds what the drain brought home.
+    /// Adds the parts and bytes that were drained.
     pub(super) fn count(&self, metrics: &mut Metrics) {
         metrics.drained_parts = self.drain.parts.load(Ordering::Relaxed);
         metrics.drained_bytes = self.drain.bytes.load(Ordering::Relaxed);
@@ -162,23 +165,26 @@ impl Tiers {
         }
     }
 
-    /// Whether parts are to be brought home, synced there, or taken out of a registration.
+    /// Whether parts have to be drained, synced at home, or removed from a registration.
     fn has_work(&self) -> bool {
         !self.store.is_drained() || self.drain.unsaid.load(Ordering::SeqCst)
     }
 
-    /// Brings some parts home, oldest step first, syncs them there, and takes them out of the registrations. `false`:
-    /// there was nothing to do.
+    /// Drains some parts, oldest step first, syncs them at home, and removes them from the registrations. Returns
+    /// `false` if there was nothing to do.
     fn round(&self) -> Result<bool> {
         if !self.has_work() {
             return Ok(false);
         }
         let mut waiting = self.store.waiting();
+        // Parts that are damaged or lost come last, so that they delay no other.
+        let bad = lock(&self.drain.bad).clone();
+        waiting.sort_by_key(|part| bad.contains(&part.key));
         self.drain.unsaid.store(true, Ordering::SeqCst);
         waiting.truncate(ROUND);
         let (begun, bytes) = (Instant::now(), waiting.iter().map(|part| part.bytes).sum::<u64>());
         let next = AtomicUsize::new(0);
-        let failure: Mutex<Option<Error>> = Mutex::default();
+        let (failure, goes_on) = (Mutex::<Option<Error>>::default(), AtomicBool::new(false));
         let bring = || {
             while let Some(part) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let patience = Instant::now();
@@ -186,20 +192,28 @@ impl Tiers {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 let (begun, told) = (Instant::now(), span::begin(SpanKind::Drain));
-                let brought = self.store.bring_home(&part.key);
+                let brought = self.store.drain_part(&part.key);
                 if brought.is_ok() {
+                    goes_on.store(true, Ordering::Relaxed);
+                    lock(&self.drain.bad).remove(&part.key);
                     add(&self.drain.parts, 1);
                     add(&self.drain.bytes, part.bytes);
                     let values = span::Values { bytes: part.bytes, requests: 1, ..Default::default() };
                     told.end(SpanKind::Drain, || self.store.describe(), &part.key, values);
                 }
                 if let Err(error) = brought {
-                    // A part with wrong bytes delays no other; if home itself fails, all would fail.
-                    let is_of_part = matches!(&error, StoreError::Io { source, .. }
-                        if source.kind() == std::io::ErrorKind::InvalidData);
+                    // A part that is damaged or lost, or whose tier fails, delays no other; if home itself fails, all
+                    // would fail.
+                    let is_of_part = match &error {
+                        StoreError::Io { source, .. } => source.kind() == std::io::ErrorKind::InvalidData,
+                        error => matches!(error, StoreError::NotHome { .. }),
+                    } || self.store.is_in_failed_tier(&part.key);
                     lock(&failure).get_or_insert(error.into());
                     if !is_of_part {
                         return;
+                    }
+                    if lock(&self.drain.bad).insert(part.key.clone()) {
+                        goes_on.store(true, Ordering::Relaxed);
                     }
                 }
                 let asked = self.drain.wanted.load(Ordering::Relaxed) > 0;
@@ -220,15 +234,16 @@ impl Tiers {
         }
         self.store.settle()?;
         self.store.register_all()?;
-        self.store.tend_parity()?;
+        self.store.collect_parity()?;
         self.drain.unsaid.store(false, Ordering::SeqCst);
         match lock(&failure).take() {
-            Some(error) => Err(error),
-            None => Ok(true),
+            Some(error) if !goes_on.load(Ordering::Relaxed) => Err(error),
+            // The next round tries the others again, and then reports why they fail.
+            Some(_) | None => Ok(true),
         }
     }
 
-    /// Waits until there is work, or for this long.
+    /// Sleeps until there is work, or for this long.
     fn sleep(&self, most: Duration) {
         let drain = &self.drain;
         let mut work = lock(&drain.work);
@@ -238,13 +253,13 @@ impl Tiers {
         *work = false;
     }
 
-    /// Ends the thread after the part that is under way.
+    /// Ends the thread after the part in flight.
     fn stop(&self) {
         self.drain.stop.store(true, Ordering::SeqCst);
         self.wake();
         let thread = lock(&self.drain.thread).take();
         let here = self.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
-        // The thread itself may hold the last handle.
+        // The thread itself may hold the last handle; it cannot join itself.
         if let Some(thread) =
             thread.filter(|thread| here && thread.thread().id() != std::thread::current().id())
         {
@@ -253,14 +268,14 @@ impl Tiers {
     }
 }
 
-/// The loop of the thread, until it is stopped or its container is gone.
+/// The loop of the thread. It ends when it is stopped or its container is gone.
 fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
     let drain = &tiers.drain;
     let mut after_failure = AFTER_FAILURE.0;
     let mut tried: Option<(u64, Instant)> = None;
     let mut unkept = Unkept::default();
     while !drain.stop.load(Ordering::SeqCst) {
-        // Before the parts go home: until then they must survive the loss of their node.
+        // Parity comes before the drain: until a part is home, it must survive the loss of its node.
         let soon = match inner.upgrade() {
             Some(inner) if !tiers.in_team.load(Ordering::Relaxed) => unkept.look(&inner, &tiers.store),
             Some(_) => None,
@@ -281,14 +296,14 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
         if let Ok((more, snapshot)) = &done {
             after_failure = AFTER_FAILURE.0;
             *lock(&drain.failure) = None;
-            // Even with nothing left here, other nodes may have to bring theirs home first: that is checked now and
-            // then.
+            // Even if no parts are left here, parts on other nodes may be missing at home. So marking is tried now
+            // and again later.
             let again =
                 |(version, at): (u64, Instant)| version < snapshot.version() || at.elapsed() > MARK_AGAIN;
             if *more || tried.is_none_or(again) {
                 tried = Some((snapshot.version(), Instant::now()));
                 if let Some(inner) = inner.upgrade() {
-                    // A failure here is tried again, and `flush` reports it.
+                    // A failure is tried again, and `flush` reports it.
                     let _ = inner.mark_drained(snapshot);
                 }
             }
@@ -308,7 +323,7 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
     }
 }
 
-/// Counts a caller that waits or computes.
+/// Counts a caller that waits or computes, while it exists.
 pub(crate) struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -325,12 +340,11 @@ impl Drop for Counted<'_> {
 }
 
 impl Container {
-    /// Puts what is written from now on into tiers, nearest first; a thread of this handle drains them to the
-    /// container's home. Parts that dead processes of this node left there are drained, too. A handle that only reads
-    /// looks into the tiers.
+    /// Writes new data to tiers, nearest first. A thread of this handle drains the tiers to the container's home. It
+    /// also drains parts that dead processes of this node left there. A handle that only reads looks into the tiers.
     ///
-    /// `Unsupported` if the container was created without tiers, `InvalidArgument` if the handle has some already,
-    /// errors of creating the folders.
+    /// Errors: `Unsupported` if the container was created without tiers; `InvalidArgument` if the handle has tiers
+    /// already; errors of creating the folders.
     pub fn use_tiers(&self, folders: &[TierFolder]) -> Result<()> {
         let inner = &self.inner;
         inner.require_open()?;
@@ -365,8 +379,8 @@ impl Container {
         tiers.drain.held.store(held, Ordering::SeqCst);
         tiers
             .store
-            .adopt_dead()
-            .map_err(|e| Error::from(e).while_doing("looking for what was left in the tiers"))?;
+            .adopt_orphans()
+            .map_err(|e| Error::from(e).while_doing("looking for parts left in the tiers"))?;
         tiers.drain.pid.store(drystone_store::process_id() as usize, Ordering::SeqCst);
         if !held || tiers.store.scheme() != Scheme::None {
             let (weak, of) = (Arc::downgrade(inner), tiers.clone());
@@ -379,16 +393,16 @@ impl Container {
         Ok(())
     }
 
-    /// Brings home the closed parts of this handle's writers and those that dead processes of this node left. Marks the
-    /// newest snapshot if nothing else that it names is away. `Deadline` when `timeout` has passed, `Cancelled` when
-    /// `go_on`, which gets bytes done and in all, returns false.
+    /// Drains the closed parts of this handle's writers, and those that dead processes of this node left. If all
+    /// parts of the newest snapshot are then home, marks it. `go_on` receives the bytes done and the bytes in all.
+    /// Errors: `Deadline` when `timeout` has passed, `Cancelled` when `go_on` returns false.
     pub fn drain(&self, timeout: Option<Duration>, go_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;
         let Some(tiers) = &inner.tiers else { return Ok(()) };
         if tiers.is_used() {
-            tiers.store.adopt_dead()?;
+            tiers.store.adopt_orphans()?;
         }
         let _wanted = Counted::new(&tiers.drain.wanted);
         let begun = Instant::now();
@@ -399,15 +413,14 @@ impl Container {
             let more = tiers.round()?;
             let left = left();
             if !more && left == 0 {
-                tiers.store.tend_parity()?;
-                // Of several processes whose parts a snapshot names, the last one to finish marks it, whoever committed
-                // it.
+                tiers.store.collect_parity()?;
+                // If a snapshot names parts of several processes, the last process to finish draining marks it.
                 return inner.mark_drained(&inner.newest()?.0);
             }
             if !go_on(total.saturating_sub(left), total) {
                 return Err(Error::new(
                     ErrorKind::Cancelled,
-                    "the drain was stopped; what is home stays there",
+                    "the drain was stopped; drained parts stay at home",
                 ));
             }
             if left > 0 && timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
@@ -422,8 +435,8 @@ impl Container {
         }
     }
 
-    /// Tells the drain that the application computes from now on (`false`: not any more); meanwhile the drain may use
-    /// the node fully.
+    /// Tells the drain that the application computes from now on, or, with `false`, no longer. While it does not
+    /// compute, the drain may use the whole node.
     pub fn computing(&self, on: bool) {
         let Some(tiers) = &self.inner.tiers else { return };
         let count = &tiers.drain.computing;
@@ -452,19 +465,20 @@ impl Container {
         rows.map(row).chain(cache).collect()
     }
 
-    /// Why the drain makes no progress, if so.
+    /// The error that stops the drain's progress, if there is one.
     pub fn drain_failure(&self) -> Option<Error> {
         self.inner.tiers.as_ref().and_then(|tiers| lock(&tiers.drain.failure).clone())
     }
 
-    /// Parts that are not home, of all nodes.
+    /// The parts that are not home, of all nodes.
     pub fn staged(&self) -> Result<Vec<StagedPart>> {
         self.inner.require_open()?;
         self.inner.away()
     }
 
-    /// Drains what is left in the handle's tiers, as its end does, unless draining is held (`DRYSTONE_DRAIN=hold`).
-    pub fn end_tiers(&self) -> Result<()> {
+    /// Drains the remaining parts in the handle's tiers, as its end does, unless draining is held
+    /// (`DRYSTONE_DRAIN=hold`).
+    pub fn drain_remaining(&self) -> Result<()> {
         let Some(tiers) = self.inner.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let here = tiers.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
         if !here || !self.inner.is_unpinned() || self.is_closed() {
@@ -474,20 +488,18 @@ impl Container {
             return Ok(());
         }
         self.drain(None, &mut |_, _| true).map_err(|e| {
-            e.while_doing(
-                "what was written could not be drained at the end (it stays in the tiers, see c.drain())",
-            )
+            e.while_doing("draining the tiers at the end (undrained parts stay there, see c.drain())")
         })
     }
 }
 
 impl Inner {
-    /// Whether the home store appends: then parts grow there when every tier is full.
+    /// Whether the home store appends. Parts then grow there when every tier is full.
     fn home_appends(&self) -> bool {
         self.store.features().append
     }
 
-    /// Parts that are not home, of all nodes.
+    /// The parts that are not home, of all nodes.
     pub(crate) fn away(&self) -> Result<Vec<StagedPart>> {
         match &self.tiers {
             Some(tiers) => Ok(tiers.store.away()?),
@@ -495,8 +507,8 @@ impl Inner {
         }
     }
 
-    /// Those of them that a snapshot names.
-    pub(crate) fn away_of(&self, snapshot: &Snapshot) -> Result<Vec<StagedPart>> {
+    /// The parts named by a snapshot that are not home.
+    pub(crate) fn parts_not_home(&self, snapshot: &Snapshot) -> Result<Vec<StagedPart>> {
         let mut away = self.away()?;
         if away.is_empty() {
             return Ok(away);
@@ -511,18 +523,21 @@ impl Inner {
         Ok(away)
     }
 
-    /// Brings home what this handle's tiers hold. `NotYetHome` if the snapshot names parts of other processes or nodes
-    /// that are not home.
-    pub(super) fn bring_all_home(&self, snapshot: &Snapshot) -> Result<()> {
+    /// Drains all parts in this handle's tiers. Errors: `NotYetHome` if the snapshot names parts of other processes
+    /// or nodes that are not home.
+    pub(super) fn drain_all_parts(&self, snapshot: &Snapshot) -> Result<()> {
         let Some(tiers) = &self.tiers else { return Ok(()) };
         let _wanted = Counted::new(&tiers.drain.wanted);
         while tiers.round()? {}
         self.require_home(snapshot)
     }
 
-    /// `NotYetHome` if the snapshot names parts that are not home.
+    /// Fails with `NotYetHome` if the snapshot names parts that are not home.
     fn require_home(&self, snapshot: &Snapshot) -> Result<()> {
-        let away = self.away_of(snapshot)?;
+        let away = self.parts_not_home(snapshot)?;
+        if let Some(missing) = away.iter().find(|part| part.missing) {
+            return Err(self.gone(missing, &format!("snapshot {} is not home", snapshot.version())));
+        }
         let Some(first) = away.first() else { return Ok(()) };
         let bytes: u64 = away.iter().filter(|part| part.node == first.node).map(|part| part.bytes).sum();
         Err(Error::not_yet_home(
@@ -537,7 +552,31 @@ impl Inner {
         ))
     }
 
-    /// Marks a snapshot all of whose parts were drained; does nothing if some are not, or if there is nothing to mark.
+    /// The error about a part that the tiers of this node do not have any more.
+    pub(crate) fn gone(&self, part: &StagedPart, what: &str) -> Error {
+        let kept = self.kept().is_ok_and(|kept| kept.contains(&part.part));
+        let remedy = match kept {
+            true => "recover() rebuilds them from other nodes",
+            false => "recover() gives them up",
+        };
+        let step = part.step.map_or_else(|| "values without step".to_owned(), |step| format!("step {step}"));
+        let folders =
+            self.tiers.as_ref().map(|tiers| tiers.store.folders_in_words(part.part)).unwrap_or_default();
+        Error::not_yet_home(
+            part.node.clone(),
+            part.bytes,
+            format!(
+                "{what} in {}: {} bytes of {step} were in tiers of node \"{}\" ({folders}), which do not have them any more; {remedy}; \
+                 if the folders have moved, open the container with tiers= where they are now",
+                self.store.describe(),
+                part.bytes,
+                part.node,
+            ),
+        )
+    }
+
+    /// Marks a snapshot after all its parts were drained. Does nothing if some were not, or if there is nothing to
+    /// mark.
     fn mark_drained(&self, snapshot: &Arc<Snapshot>) -> Result<()> {
         if self.identity.durability != Durability::Async
             || self.require_whole().is_err()
@@ -552,40 +591,40 @@ impl Inner {
         }
     }
 
-    /// As long as this exists, the drain does not give way to the application.
-    pub(crate) fn hurry_drain(&self) -> Option<Counted<'_>> {
+    /// Hurries the drain: while the result exists, the drain does not yield to the application.
+    pub(crate) fn prioritize_drain(&self) -> Option<Counted<'_>> {
         self.tiers.as_ref().map(|tiers| Counted::new(&tiers.drain.wanted))
     }
 
-    /// Nothing is drained unasked.
+    /// Whether parts are drained only on request.
     pub(crate) fn is_drain_held(&self) -> bool {
         self.tiers.as_ref().is_some_and(|tiers| tiers.is_held())
     }
 
-    /// Brings the closed parts of one writer home and syncs them there.
-    pub(crate) fn bring_writer_home(&self, writer: u64) -> Result<()> {
+    /// Drains the closed parts of one writer and syncs them at home.
+    pub(crate) fn drain_writer(&self, writer: u64) -> Result<()> {
         let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let _wanted = Counted::new(&tiers.drain.wanted);
         for part in tiers.store.waiting() {
             if keys::parse_log(&part.key).is_some_and(|(of, ..)| of == writer) {
-                tiers.store.bring_home(&part.key)?;
+                tiers.store.drain_part(&part.key)?;
             }
         }
         tiers.store.settle()?;
         Ok(tiers.store.register(writer)?)
     }
 
-    /// Ends the thread that drains, if there is one.
+    /// Ends the draining thread, if there is one.
     pub(super) fn stop_drain(&self) {
         if let Some(tiers) = self.tiers.as_ref().filter(|_| !self.pinned) {
             tiers.stop();
         }
     }
 
-    /// Removes copies of parts that are home: the handle was closed.
-    pub(super) fn leave_tiers(&self) {
+    /// Removes copies of parts that are home, after the handle was closed.
+    pub(super) fn evict_drained(&self) {
         if let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used() && self.is_unpinned()) {
-            tiers.store.give_up_copies();
+            tiers.store.evict_copies();
         }
     }
 }

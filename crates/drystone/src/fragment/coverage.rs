@@ -1,4 +1,4 @@
-//! What a fragment needs, and how much of it exists.
+//! Coverage: the cells that a fragment needs, and how many of them exist.
 
 use crate::layout::region::{Region, subtract};
 use std::ops::Range;
@@ -13,18 +13,18 @@ use crate::Result;
 /// The most boxes of missing cells that are listed; all are counted.
 const MAX_MISSING: usize = 4096;
 
-/// What a fragment needs and how much of it a container holds, in values (one per primitive member of an element).
+/// The values that a fragment needs, and those that a container holds. A value is one primitive member of an element.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coverage {
-    /// Values of the fragment.
+    /// Number of values of the fragment.
     pub wanted: u64,
-    /// Values that a block has written.
+    /// Number of values that a block has written.
     pub covered: u64,
-    /// Values without a counterpart: outside the dataset, or where an index map gives no integer.
+    /// Number of values without a counterpart: outside the dataset, or where an index map gives no integer.
     pub unmapped: u64,
-    /// Values in the dataset that no block has written at the step: they read as the fill value.
+    /// Number of values in the dataset that no block has written at the step. They read as the fill value.
     pub missing: u64,
-    /// The places of missing values, disjoint per member; the first 4096 boxes.
+    /// The boxes of missing values, disjoint per member: the first 4096.
     pub places: Vec<Missing>,
 }
 
@@ -40,7 +40,8 @@ pub struct Missing {
 }
 
 impl FragmentHandle {
-    /// Counts what the fragment needs, what is outside the dataset, and what no block has written at the step.
+    /// Counts the values that the fragment needs, those outside the dataset, and those that no block has written at
+    /// the step.
     pub fn coverage(&self, step: Option<u64>) -> Result<Coverage> {
         self.check_step(step)?;
         let (readings, pieces) = self.opened(Precision::Exact)?;
@@ -63,7 +64,7 @@ impl FragmentHandle {
             let per_cell = piece.parts.iter().map(Part::values_per_cell).fold(0, u64::saturating_add);
             let cells = piece.shape().iter().fold(1u64, |n, count| n.saturating_mul(*count));
             mapped = mapped.saturating_add(per_cell.saturating_mul(cells));
-            // A shown member exists where all of its leaves, or parts of them, exist.
+            // A shown member exists where all of its leaves, or its parts of them, exist.
             let mut rest: Vec<Region> = Vec::new();
             let held = super::write::held(shown, &piece.parts);
             let shows = |bytes: &Range<u32>| {

@@ -1,4 +1,4 @@
-//! Declaring: a text becomes variables, and is kept beside them.
+//! Declares fragments: a text in the dataset language creates variables, and is stored beside them.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,9 @@ impl Container {
     /// [`fragment`](Self::fragment), in one commit. `values` are those of its parameters; parameters of datasets must
     /// have a value or a default. Returns the variables' names.
     ///
-    /// The same text and values again change nothing. `InvalidArgument` with the places of all mistakes in the text;
-    /// `Conflict` if a variable exists and differs, or another text declares a fragment of the same name.
+    /// Declaring the same text with the same values again changes nothing. Errors: `InvalidArgument` with the
+    /// positions of all mistakes in the text; `Conflict` if a variable exists and differs, or if another text
+    /// declares a fragment of the same name.
     pub fn declare(&self, text: &str, values: &[(&str, i64)]) -> Result<Vec<String>> {
         let explain = |diagnostics: &Diagnostics| invalid(diagnostics, text);
         let program = drystone_dataset::check(text).map_err(|d| explain(&d))?;
@@ -34,7 +35,7 @@ impl Container {
     }
 }
 
-/// The errors of a text as one error.
+/// Joins the errors of a text into one error.
 pub(crate) fn invalid(diagnostics: &Diagnostics, text: &str) -> Error {
     Error::invalid(format!(
         "the declaration has errors:\n{}",

@@ -3,12 +3,12 @@
 //! ```text
 //! declare: text ── check ──► variables + the text, one commit
 //! fragment: text + parameters ── lower ──► pieces (strided boxes of stored members)
-//!              read: select each box, into the caller's memory or by way of a bounded dense buffer
-//!              write: put each box      coverage: each box less what blocks hold
+//!              read: select each box, into the caller's memory or through a bounded dense buffer
+//!              write: put each box      coverage: each box without existing blocks
 //! ```
 //!
 //! Invariants
-//! - bytes of a fragment that denote nothing in the dataset are neither read nor written;
+//! - bytes of a fragment that correspond to nothing in the dataset are neither read nor written;
 //! - a write checks everything that can be wrong before its first put.
 
 mod coverage;
@@ -46,7 +46,7 @@ pub(crate) struct Shown {
     declared: Arc<drystone_dataset::Variable>,
     path: Arc<str>,
     column: Column,
-    /// The leaves of the member, with their places in an element of it.
+    /// The leaves of the member, with their offsets in an element of it.
     stored: Vec<crate::schema::member::Column>,
 }
 
@@ -57,7 +57,7 @@ impl Shown {
     fn same_member(&self, other: &Shown) -> bool {
         self.declared.name == other.declared.name && self.column.field == other.column.field
     }
-    /// "cell.temp"
+    /// The name of the column, such as "cell.temp".
     fn label(&self) -> String {
         match &self.column.field {
             Some(field) => format!("{}.{field}", self.declared.name),
@@ -75,12 +75,12 @@ pub struct FragmentHandle {
     columns: Vec<Shown>,
 }
 
-/// The plan of reading a fragment, to be printed and compared.
+/// The plan of reading a fragment, which can be printed and compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FragmentPlan {
-    /// The layout of the fragment's memory, for people.
+    /// The layout of the fragment's memory, for display.
     pub layout: String,
-    /// The reads, and whether each goes directly into the fragment's memory.
+    /// The reads, and for each whether it goes directly into the fragment's memory.
     pub reads: Vec<(ReadPlan, bool)>,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for FragmentPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.layout)?;
         for (plan, direct) in &self.reads {
-            let way = if *direct { "straight into place" } else { "by way of a buffer" };
+            let way = if *direct { "straight into place" } else { "through a buffer" };
             write!(f, "\n{way}: {plan}")?;
         }
         Ok(())
@@ -117,11 +117,11 @@ impl Container {
         Ok(names)
     }
 
-    /// An instance of a declared fragment: `params` are its own parameters, and those of the text that have no value
-    /// yet.
+    /// An instance of a declared fragment. `params` gives values to its own parameters, and to those parameters of
+    /// the text that have no value yet.
     ///
-    /// `NotFound` with the names of the existing fragments; `InvalidArgument` for missing, unknown or impossible
-    /// parameters; `Conflict` if a variable that it shows does not, or no longer, match the text.
+    /// Errors: `NotFound` with the names of the existing fragments; `InvalidArgument` for missing, unknown or
+    /// impossible parameters; `Conflict` if a variable that it shows does not, or no longer, match the text.
     pub fn fragment(&self, name: &str, params: &[(&str, i64)]) -> Result<FragmentHandle> {
         let (mut names, mut known) = (Vec::new(), Vec::new());
         for declaration in self.declarations()? {
@@ -233,7 +233,7 @@ impl FragmentHandle {
         }
     }
 
-    /// The columns to read from one snapshot, and the pieces of the fragment inside their variables.
+    /// The columns to read from one snapshot, and the fragment's pieces that lie in their variables.
     fn opened(&self, precision: Precision) -> Result<(Vec<Reading>, Vec<Piece>)> {
         let mut readings = Vec::with_capacity(self.columns.len());
         let mut bounds = Vec::with_capacity(self.columns.len());
@@ -252,9 +252,9 @@ impl FragmentHandle {
         self.columns.get(piece.column).ok_or_else(|| Error::invalid("a piece without a column"))
     }
 
-    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps), as exactly as requested;
-    /// the report has the largest error. Cells that were never written read as the fill value; bytes that denote nothing
-    /// in the dataset are left unchanged. [`coverage`](Self::coverage) counts both.
+    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps), at the requested
+    /// precision. The report has the largest error. Unwritten cells read as the fill value. Bytes that correspond to
+    /// nothing in the dataset are left unchanged. [`coverage`](Self::coverage) counts both.
     pub fn read(&self, step: Option<u64>, out: &mut [u8], precision: Precision) -> Result<ReadReport> {
         self.check_step(step)?;
         self.check_memory(out.len())?;
@@ -275,8 +275,8 @@ impl FragmentHandle {
                     strides.insert(0, 0);
                 }
                 check_span(offset, &shape, &strides, item, out.len())?;
-                // SAFETY: every element lies inside `out` (checked above), which is borrowed exclusively; a fragment's layout
-                // gives each element bytes of its own.
+                // SAFETY: every element lies inside `out` (checked above), which is borrowed exclusively. A
+                // fragment's layout gives each element its own bytes.
                 let target = unsafe {
                     Target::new(out.as_mut_ptr().offset(offset as isize), &shape, &strides, item as usize)?
                 };
@@ -301,7 +301,7 @@ impl FragmentHandle {
         Ok(total)
     }
 
-    /// What [`read`](Self::read) would do.
+    /// The plan by which [`read`](Self::read) would read.
     pub fn explain(&self, step: Option<u64>) -> Result<FragmentPlan> {
         self.check_step(step)?;
         let (readings, pieces) = self.opened(Precision::Exact)?;
@@ -331,7 +331,7 @@ impl FragmentHandle {
         Ok(())
     }
 
-    /// Its container; the container's snapshot is read.
+    /// The container, whose current snapshot is read.
     pub fn container(&self) -> &Container {
         &self.container
     }
@@ -358,7 +358,7 @@ fn check_span(offset: i64, shape: &[u64], strides: &[i64], item: u64, len: usize
         (low, high) = (low + reach.min(0), high + reach.max(0));
     }
     if low < 0 || high > len as i128 {
-        return Err(Error::invalid("a part of the fragment lies outside of its memory"));
+        return Err(Error::invalid("a part of the fragment lies outside its memory"));
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Which indices of the dataset correspond to the indices of a fragment, as arithmetic progressions of pairs.
+//! Finds the indices of the dataset that correspond to indices of a fragment, as arithmetic progressions of pairs.
 //!
-//! An affine map gives one progression; a map with a divisor that depends on the index gives single pairs: `c·x + d`
-//! must divide `a·d - b·c`. Maps have no modulus here; lowering has removed it.
+//! An affine map gives one progression. A map whose divisor depends on the index gives single pairs: `c·x + d` must
+//! divide `a·d - b·c`. Maps have no modulus here, since lowering has removed it.
 
 use drystone_dataset::{IndexMap, Run, Source};
 
 use crate::{Error, Result};
 
-/// Largest `|a·d - b·c|` whose divisors are searched.
+/// The largest `|a·d - b·c|` whose divisors are searched.
 const MOST_DETERMINANT: u128 = 1 << 40;
 /// The most pairs that are listed individually.
 const MOST_PAIRS: u64 = 1 << 16;
@@ -22,7 +22,7 @@ pub(crate) struct Pairs {
     pub(crate) n: u64,
 }
 
-/// The pairs of a map for x in `run` whose y lies in `0..bound`.
+/// The pairs of a map for x in `run` with y in `0..bound`.
 pub(crate) fn pairs(map: &IndexMap, run: Run, bound: u64) -> Result<Vec<Pairs>> {
     let bound = i128::from(bound.min(i64::MAX as u64));
     let [a, b, c, d] = [map.a, map.b, map.c, map.d].map(i128::from);
@@ -133,7 +133,7 @@ fn gcd(a: i128, b: i128) -> i128 {
     a.max(1)
 }
 
-/// The inverse of a modulo m, which have no common divisor; 0 for m = 1.
+/// The inverse of a modulo m, for coprime a and m; 0 for m = 1.
 fn inverse(a: i128, m: i128) -> i128 {
     let (mut old, mut new) = ((a, 1), (m, 0));
     while new.0 != 0 {

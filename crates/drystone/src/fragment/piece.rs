@@ -1,6 +1,7 @@
-//! A fragment cut into pieces: each a strided box of one stored member, and where its values lie in the fragment.
+//! Cuts a fragment into pieces: each is a strided box of one stored member, with the places of its values in the
+//! fragment.
 //!
-//! All operations of a fragment work piece by piece: reading selects the box, writing puts it, coverage subtracts
+//! All operations of a fragment work piece by piece: a read selects the box, a write puts it, coverage subtracts
 //! existing blocks from it. Parts of one member that show the same box are in one piece, so the box is read once.
 
 use std::collections::HashMap;
@@ -21,14 +22,14 @@ const MAX_PIECES: usize = 1 << 16;
 /// A box of one member of one variable.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// Number of the column in the fragment's columns.
+    /// The number of the column in the fragment's columns.
     pub(crate) column: usize,
     /// The cells, without the step axis.
     pub(crate) axes: Vec<Axis>,
     pub(crate) parts: Vec<Part>,
 }
 
-/// Values of a piece and their places in the fragment.
+/// Some values of a piece, and their places in the fragment.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     /// Bytes of a value.
@@ -40,7 +41,7 @@ pub(crate) struct Part {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Places {
-    /// By strides.
+    /// The places are given by strides.
     Strided {
         /// Bytes from the beginning of the fragment to the first value.
         offset: i64,
@@ -48,10 +49,10 @@ pub(crate) enum Places {
         strides: Vec<i64>,
         /// Loops over arrays inside the member: count, stride in the member, stride in the fragment.
         inner: Vec<(u64, i64, i64)>,
-        /// Other places of the same values: count, stride.
+        /// Further places of the same values: count, stride.
         repeats: Vec<(u64, i64)>,
     },
-    /// Along a curve: rules between the dense box and the fragment's variable, which begins at the offset.
+    /// The places lie along a curve: rules copy between the dense box and the fragment's variable.
     Curve {
         /// Bytes from the beginning of the fragment to the variable.
         offset: u64,
@@ -68,7 +69,7 @@ impl Piece {
         self.axes.iter().map(|axis| axis.count).collect()
     }
 
-    /// The part of the piece from `from` on along an axis, `count` cells.
+    /// The part of the piece that has `count` cells from `from` on along an axis.
     pub(crate) fn cut(&self, axis: usize, from: u64, count: u64) -> Piece {
         let mut piece = self.clone();
         if let Some(a) = piece.axes.get_mut(axis) {
@@ -82,14 +83,14 @@ impl Piece {
         piece
     }
 
-    /// Whether the piece can be cut: curves cannot.
+    /// Whether the piece can be cut. A piece along a curve cannot.
     pub(crate) fn is_strided(&self) -> bool {
         self.parts.iter().all(|part| matches!(part.places, Places::Strided { .. }))
     }
 }
 
 impl Part {
-    /// Values per cell of the box, at all their places.
+    /// The number of values per cell of the box, counted at all their places.
     pub(crate) fn values_per_cell(&self) -> u64 {
         match &self.places {
             Places::Strided { inner, repeats, .. } => {
@@ -130,7 +131,7 @@ impl Part {
         }
     }
 
-    /// The other way.
+    /// Copies from the fragment to the dense box.
     pub(crate) fn gather(&self, shape: &[u64], item: u64, fragment: &[u8], dense: &mut [u8]) -> Result<()> {
         match &self.places {
             Places::Strided { offset, .. } => {
@@ -169,7 +170,7 @@ pub(crate) fn pieces(
     let mut out: Vec<Piece> = Vec::new();
     let mut known: HashMap<(usize, Vec<Axis>), usize> = HashMap::new();
     for leaf in leaves {
-        // Several declared columns may lie in one stored member: the first one represents it.
+        // Several declared columns may lie in one stored member. The first one represents it.
         let own = columns.iter().position(|c| c.is(leaf));
         let (Some(own), Some(shown)) = (own, own.and_then(|n| columns.get(n))) else { continue };
         let column = columns.iter().position(|c| c.same_member(shown)).unwrap_or(own);
@@ -268,7 +269,7 @@ fn strided(leaf: &Leaf, shown: &Shown, strides: &[u64], chosen: &[Pairs], cells:
     Ok(Places::Strided { offset, strides: along, inner, repeats })
 }
 
-/// Rules between the dense box of `axes` and a variable whose elements follow a curve.
+/// The rules between the dense box of `axes` and a variable whose elements follow a curve.
 fn curve(fragment: &Fragment, leaf: &Leaf, shown: &Shown, axes: &[Axis]) -> Result<Places> {
     let refuse = |why: &str| {
         Error::unsupported(format!(

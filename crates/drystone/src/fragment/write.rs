@@ -1,7 +1,7 @@
-//! Writing a fragment: each piece is put as blocks.
+//! Writes a fragment: each piece is put as blocks.
 //!
-//! The parts of a fragment in one member are gathered; what they contain of it is put, and the rest of it stays
-//! unchanged.
+//! The parts of a fragment in one member are gathered. The bytes of the member that they contain are put, and the
+//! other bytes stay unchanged.
 
 use drystone_dataset::Writable;
 
@@ -11,15 +11,15 @@ use crate::base::array::Source;
 use crate::schema::member::Column;
 use crate::{BlockSink, Error, Result};
 
-/// The most blocks that one piece becomes if a fragment has steps between its indices.
+/// The most blocks for one piece, if a fragment has steps between its indices.
 const MAX_BLOCKS: u64 = 4096;
 
 impl FragmentHandle {
-    /// Puts the fragment's memory through a writer, into its open step if variables have steps. What is outside the
-    /// dataset is not written.
+    /// Puts the fragment's memory through a writer, into its open step if variables have steps. Values outside the
+    /// dataset are not written.
     ///
-    /// `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` for indices so far apart that they
-    /// would become more than 4096 blocks.
+    /// Errors: `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` for indices so far apart
+    /// that they would need more than 4096 blocks.
     pub fn write(&self, writer: &impl BlockSink, data: &[u8]) -> Result<()> {
         self.check_memory(data.len())?;
         let pieces = self.to_write()?;
@@ -86,7 +86,7 @@ impl FragmentHandle {
     }
 }
 
-/// Which bytes of the member the parts contain together.
+/// For each byte of the member, whether the parts contain it.
 pub(super) fn held(shown: &Shown, parts: &[Part]) -> Vec<bool> {
     let item = shown.column.item;
     if parts.len() == 1 && parts.iter().all(|part| part.direct(item).is_some()) {
@@ -111,7 +111,7 @@ pub(super) fn held(shown: &Shown, parts: &[Part]) -> Vec<bool> {
     held
 }
 
-/// The contained parts of the member's leaves, as columns in an element of the member.
+/// The parts of the member's leaves that are contained, as columns in an element of the member.
 fn columns(shown: &Shown, held: &[bool]) -> Vec<Column> {
     let mut out = Vec::new();
     for column in &shown.stored {
@@ -129,7 +129,8 @@ fn columns(shown: &Shown, held: &[bool]) -> Vec<Column> {
     out
 }
 
-/// Puts a box whose first cell is at `offset` of `data`: as one block, or as one per index if indices are not adjacent.
+/// Puts a box whose first cell is at `offset` of `data`: as one block, or as one block per index if indices are not
+/// adjacent.
 fn put(
     writer: &impl BlockSink,
     shown: &Shown,

@@ -1,17 +1,18 @@
-//! The descent from the newest manifest to a snapshot that can be shown: what is missing, and what that means.
+//! The descent from the newest manifest to a snapshot that can be shown. It records what is missing, and decides what
+//! that means.
 
 use std::sync::Arc;
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
+use drystone_format::manifest::{Manifest, Section};
 use drystone_plan::tree::Pages;
 use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
 
 use super::loss::{self, Losses, Trust};
 use super::manifests::{below, is_void, listed, manifest_file, manifest_of, read_manifest};
-use super::packs::Packed;
-use super::pages::PageLoader;
-use super::probing::{Floors, take_floor};
+use super::pages::{INDEX, PageLoader, SECTION, SOURCES};
+use super::probing::Floors;
 use super::snapshot::Snapshot;
 use crate::base::error::must_exist;
 use crate::base::writer_process;
@@ -20,12 +21,12 @@ use crate::{Error, ErrorKind, Result};
 /// The newest usable snapshot, and what was passed over to reach it.
 pub(crate) struct Head {
     pub(crate) snapshot: Snapshot,
-    /// Highest manifest number in the store, readable or not: the next commit goes above it.
+    /// The highest manifest number in the store, whether readable or not. The next commit takes a higher one.
     pub(crate) top: u64,
-    /// Missing numbers below `top` and above every mark (known only if all were listed).
+    /// Missing numbers below `top` and above every mark. Known only if all manifests were listed.
     pub(crate) gaps: Vec<u64>,
     pub(crate) warnings: Vec<String>,
-    /// What was lost on the way.
+    /// The losses found during the descent.
     pub(crate) losses: Losses,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Missing {
     pub(super) error: Error,
 }
 
-/// The descent from the newest manifest to one that can be shown: what is refused, and what is reported.
+/// The descent from the newest manifest to one that can be shown. It decides what is refused and what is reported.
 pub(super) struct Descent<'a> {
     store: &'a Arc<dyn Store>,
     identity: &'a Identity,
@@ -57,7 +58,8 @@ impl<'a> Descent<'a> {
         is_of_this_boot(self.store.as_ref(), &self.identity.uuid, version)
     }
 
-    /// A hint, a mark or a log shows that there was a manifest above all existing ones.
+    /// Handles a missing newest manifest: a hint, a mark or a log shows that there was one above all existing
+    /// manifests.
     pub(super) fn newest_is_missing(&mut self, hint: Option<u64>, top: u64) -> Result<()> {
         let store = self.store.as_ref();
         let marked = newest_mark(store)?;
@@ -81,15 +83,15 @@ impl<'a> Descent<'a> {
             }
             self.warnings.extend(self.losses.found.last().map(|loss| loss.message.clone()));
         } else if top == 0 && hint.is_none() && has_log(store)? {
-            // Blocks belong to variables, and creating one is a commit: there was a manifest.
+            // Blocks belong to variables, and creating a variable is a commit, so there was a manifest.
             let what =
                 "no manifest is there, although writers have written: the folder \"manifest\" was lost";
             if self.durable() {
                 self.refuse(&format!("{what}; restore it from a backup"))?;
             }
             let headers = loss::headers(store, &self.identity.uuid, usize::MAX)?;
-            // Values may be written before the commit that creates their variables: only the logs show whether there
-            // was one.
+            // Values may be written before the commit that creates their variables. Only the logs show whether there
+            // was such a commit.
             let based = self.durable() || headers.iter().any(|(_, header)| header.base > 0);
             let this_boot = based && self.is_of_this_boot(0)?;
             if this_boot {
@@ -104,8 +106,8 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// Whether a snapshot is shown although bytes that it needs are missing. A power cut cannot have destroyed what was
-    /// flushed, or written during this boot.
+    /// Whether a snapshot is shown although bytes that it needs are missing. A power cut cannot have destroyed bytes
+    /// that were flushed, or were written during this boot.
     pub(super) fn stays(&self, snapshot: &Snapshot) -> Result<bool> {
         let this_boot = snapshot
             .manifest
@@ -121,7 +123,7 @@ impl<'a> Descent<'a> {
         for (number, Missing { key, error }) in missing.into_iter().enumerate() {
             let message = format!("snapshot {version} is not whole, and no power cut did that: {error}");
             if number == 0 {
-                self.warnings.push(format!("{message}{more}; what needs it cannot be read, see verify()"));
+                self.warnings.push(format!("{message}{more}; reads that need it fail, see verify()"));
             }
             self.losses.add(key, message, false);
         }
@@ -139,7 +141,7 @@ impl<'a> Descent<'a> {
         })
     }
 
-    /// What is left of a version names no objects.
+    /// Handles a version whose manifest cannot be read, so that it names no objects.
     pub(super) fn is_unreadable(&self, version: u64, failure: &Error) -> Result<()> {
         if version == 0 || self.durable() {
             if version > 0 && self.trust == Trust::Damaged {
@@ -171,7 +173,7 @@ impl<'a> Descent<'a> {
             return Ok(());
         }
         Err(Error::corrupt(format!(
-            "{why}; restore the file, open what is left with damaged=True (--damaged), or settle it with recover()"
+            "{why}; restore the file, open the remains with damaged=True (--damaged), or settle it with recover()"
         )))
     }
 
@@ -219,7 +221,7 @@ pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) 
     Ok(!headers.is_empty() && headers.iter().all(|(_, h)| writer_process::is_of_boot(&h.process, boot)))
 }
 
-/// Whether any writer has written; false where the store cannot list.
+/// Whether any writer has written. `false` if the store cannot list.
 fn has_log(store: &dyn Store) -> Result<bool> {
     match store.list("log/") {
         Err(StoreError::Unsupported { .. }) => Ok(false),
@@ -227,13 +229,13 @@ fn has_log(store: &dyn Store) -> Result<bool> {
     }
 }
 
-/// The newest version that a mark shows as flushed.
+/// The newest version that a mark states as flushed.
 pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
     listed(store, keys::parse_mark)
 }
 
-/// Loads one version and, unless it is marked, checks that the objects that it names exist. `file`: the bytes of the
-/// manifest, if they were read already.
+/// Loads one version and, unless it is marked, checks that the objects that it names exist. `file` holds the bytes of
+/// the manifest, if they were read already.
 pub(super) fn load(
     store: &Arc<dyn Store>,
     pages: &PageLoader,
@@ -249,22 +251,31 @@ pub(super) fn load(
         None => manifest_file(store.as_ref(), version, &identity.uuid)?,
     };
     pages.hold(version, file);
-    let snapshot = Snapshot::load(manifest, pages)?;
-    // Where puts are durable, the objects that a manifest names reached stable storage before the manifest did.
+    floors.ask();
+    // If puts are durable, the objects that a manifest names reached stable storage before the manifest did.
     let may_be_lost = !store.features().put_is_durable;
-    let checked = may_be_lost && !snapshot.manifest.marked && identity.durability == Durability::Async;
-    let missing = if checked { missing(store, pages, &snapshot, floors)? } else { Vec::new() };
+    let checked = may_be_lost && !manifest.marked && identity.durability == Durability::Async;
+    expect_pages(pages, &manifest, checked);
+    let snapshot = Snapshot::load(manifest, pages)?;
+    let missing = if checked { missing(store, pages, &snapshot)? } else { Vec::new() };
     Ok((snapshot, missing))
 }
 
-/// Objects that a snapshot needs and that are missing or incomplete. Only names and lengths are checked, and the root
-/// page is read.
-fn missing(
-    store: &Arc<dyn Store>,
-    pages: &PageLoader,
-    snapshot: &Snapshot,
-    floors: &mut Floors<'_>,
-) -> Result<Vec<Missing>> {
+/// Hints the pages with which a snapshot is loaded and, if it is checked, those that the check reads.
+fn expect_pages(pages: &PageLoader, manifest: &Manifest, checked: bool) {
+    let sections = [&manifest.schema, &manifest.steps].into_iter().filter_map(|section| match section {
+        Section::Page(page) => Some((*page, SECTION)),
+        Section::Inline(_) => None,
+    });
+    let root = manifest.root.iter().map(|root| (root.page, INDEX));
+    let sources = manifest.source_pages.iter().map(|page| (*page, SOURCES));
+    let of_check = root.chain(sources).filter(|_| checked);
+    pages.expect(&sections.chain(of_check).collect::<Vec<_>>());
+}
+
+/// The objects that a snapshot needs and that are missing or incomplete. Only names and lengths are checked, and the
+/// root page is read.
+fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<Vec<Missing>> {
     let lost = |key: String, error: Error| match error.kind() {
         ErrorKind::Corrupt => Ok(Missing { key, error }),
         _ => Err(error),
@@ -287,16 +298,9 @@ fn missing(
         }
     };
     let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
-    // On a far store all are requested together, with the floor.
+    // On a far store all lengths are requested together.
     let asked = sources.iter().map(|source| Request::Len { key: keys::segment(source.writer, source.part) });
-    let mut asked: Vec<Request> = asked.collect();
-    let floor_goes_along = floors.packs.filter(|_| !asked.is_empty());
-    asked.extend(floor_goes_along.map(|_| Packed::request()));
-    let mut replies = store.together(asked);
-    if let Some(packs) = floor_goes_along {
-        take_floor(packs, replies.pop())?;
-        floors.is_settled = true;
-    }
+    let replies = store.together(asked.collect());
     for (source, reply) in sources.iter().zip(replies) {
         let key = keys::segment(source.writer, source.part);
         match reply.map_err(must_exist) {

@@ -1,13 +1,13 @@
 //! Finding the newest manifest (docs/format/manifest.md, "Marks, hint, and finding the newest").
 //!
-//! A power cut may destroy any manifest that was not flushed, even one with newer ones above it. Such a gap would stop
-//! a forward probe too early. A handle that may write therefore lists all numbers once, and fills gaps with *voids*
+//! A power cut may destroy any manifest that was not flushed, even one with newer ones above it. Such a gap would
+//! stop a forward probe too early. So a handle that may write lists all numbers once, and fills gaps with *voids*
 //! before it commits or marks anything.
 //!
 //! Invariants
-//! - opening never falls back past a manifest known to be on stable storage, and never without a warning;
+//! - opening never falls back past a manifest that is known to be on stable storage, and never without a warning;
 //! - under `durable` it never falls back at all;
-//! - below a flush mark there are no gaps, so every hint leads beyond every mark.
+//! - there are no gaps below a flush mark, so every hint leads beyond every mark.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ use super::pages::PageLoader;
 use super::probing::{Floors, probe, read_hint};
 use crate::{Error, ErrorKind, Result};
 
-/// A power cut destroys no more manifests than were written since the last flush; a list with larger gaps was not
-/// written by this program.
+/// The most gaps. A power cut destroys at most the manifests that were written since the last flush; this program
+/// does not write a list with more gaps.
 const MANY_GAPS: usize = 1 << 20;
 
-/// Where to look for the newest manifest.
+/// Where the search for the newest manifest begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// From the hint forward.
     Hint,
     /// Forward from this number, or from the hint.
     From(u64),
-    /// In a list of all manifests, which also finds those beyond a gap.
+    /// In a list of all manifests, which also shows those beyond a gap.
     List,
 }
 
@@ -57,7 +57,7 @@ fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
 /// The most attempts to find a newest snapshot that does not expire before it is loaded.
 const TRIES: usize = 1000;
 
-/// Finds the newest snapshot. `hint` is `None` where it was not read yet; `packs` is the store if manifests may be
+/// Finds the newest snapshot. `hint` is `None` if it was not read yet. `packs` is the store if manifests may be
 /// packed.
 pub(crate) fn find(
     store: &Arc<dyn Store>,
@@ -67,15 +67,15 @@ pub(crate) fn find(
     trust: Trust,
     packs: Option<&Packed>,
 ) -> Result<Head> {
-    // In other stores every answer takes packs into account.
+    // On other stores, every answer takes packs into account.
     let packs = packs.filter(|_| store.features().far.is_some());
     let mut tries = 0;
     loop {
-        let mut floors = Floors { packs, rests_on: 0, is_settled: false };
+        let mut floors = Floors::of(packs);
         let found = find_once(store, pages, identity, (look, hint.take()), (trust, &mut floors));
         match found {
             Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
-            // It was packed during the search.
+            // The manifest was packed during the search.
             Ok(_) if !floors.hold()? && tries < TRIES => tries += 1,
             other => return other,
         }
@@ -91,19 +91,19 @@ fn find_once(
 ) -> Result<Head> {
     let is_far = store.features().far.is_some();
     let mut hint = match look {
-        // This manifest exists, so no hint can be above all manifests. Asking from here takes one round trip.
+        // This manifest exists, so no hint can be above all manifests. Probing from here takes one round trip.
         Look::From(from) if is_far && from > 0 => Some(from),
         _ => hint.unwrap_or_else(|| read_hint(store.as_ref())),
     };
     let probes = is_far && look != Look::List;
-    if let Some(packs) = floors.packs.filter(|_| !probes || hint.is_none_or(|from| from == 0)) {
-        // There is no request with which the floor could be fetched.
+    if let Some(packs) = floors.packs().filter(|_| !probes || hint.is_none_or(|from| from == 0)) {
+        // No request was made with which the floor could have been fetched.
         floors.rests_on = packs.look()?.version;
         hint = if floors.rests_on > 0 { Some(hint.unwrap_or(0).max(floors.rests_on)) } else { hint };
     }
     let mut known = None;
     if let Some(from) = hint.filter(|from| probes && *from > 0) {
-        (known, floors.rests_on) = probe(store.as_ref(), from, floors.packs)?;
+        (known, floors.rests_on) = probe(store.as_ref(), from, floors.packs())?;
         hint = Some(from.max(floors.rests_on));
     }
     let mut gaps = Vec::new();
@@ -150,7 +150,7 @@ fn find_once(
                 version = descent.before(version)?;
                 continue;
             }
-            // A garbage collection was faster; there is a newer one.
+            // A garbage collection removed it first, so there is a newer one.
             Err(_) if is_gone(store.as_ref(), version) => {
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
             }

@@ -1,12 +1,12 @@
-//! What a container has lost: manifests, and bytes that are named and do not exist (docs/decisions/090-lost-files.md).
+//! Losses of a container: manifests, and bytes that are named and do not exist (docs/decisions/090-lost-files.md).
 //!
-//! A power cut may destroy what was not flushed; falling back to an older snapshot is right then. If the machine has
-//! not been restarted since the bytes were written, no power cut can explain the loss: files were removed or truncated,
-//! and an older snapshot would be a wrong answer.
+//! A power cut may destroy bytes that were not flushed; then falling back to an older snapshot is right. If the
+//! machine has not been restarted since the bytes were written, no power cut explains the loss: files were removed or
+//! truncated, and an older snapshot would be a wrong answer.
 //!
 //! Invariants
 //! - no payload is read: only names and lengths are checked;
-//! - no commit is made above snapshots that were passed over before a recovery has dealt with them.
+//! - no commit is made above snapshots that were passed over until a recovery has dealt with them.
 
 use std::collections::BTreeSet;
 
@@ -20,31 +20,32 @@ use crate::Result;
 use crate::base::writer_process;
 use crate::log::scan;
 
-/// What opening does about an incomplete snapshot.
+/// How opening treats an incomplete snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Falls back only where a power cut explains the loss.
+    /// Falls back only if a power cut explains the loss.
     Reading,
-    /// Falls back, and commits nothing before a recovery.
+    /// Falls back, and permits no commit before a recovery.
     Writing,
-    /// Falls back to whatever can be read: the caller asked for it.
+    /// Falls back to whatever can be read, as the caller requested.
     Damaged,
 }
 
-/// One lost object, or the snapshot that was lost with it.
+/// One lost object, or a snapshot that was lost with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) key: String,
     pub(crate) message: String,
-    /// It is a snapshot above the shown one; `false`: bytes that the shown one needs.
+    /// Whether it is a snapshot above the shown one. `false`: bytes that the shown snapshot needs.
     pub(crate) passed_over: bool,
 }
 
-/// Everything that was found lost on the way to a snapshot.
+/// All losses that were found on the way to a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     pub(crate) found: Vec<Loss>,
-    /// Steps that snapshots passed over contain, as far as these can be read, and the one that was reached does not.
+    /// Steps that the passed-over snapshots contain, as far as they can be read, and that the reached snapshot does
+    /// not.
     pub(crate) steps: BTreeSet<u64>,
 }
 
@@ -53,13 +54,13 @@ impl Losses {
         self.found.push(Loss { key, message, passed_over });
     }
 
-    /// Why commits are refused, if they are.
+    /// The reason why commits are refused, if they are.
     pub(crate) fn passed_over(&self) -> Option<&str> {
         self.found.iter().find(|loss| loss.passed_over).map(|loss| loss.message.as_str())
     }
 }
 
-/// The most log files whose headers are checked for the boot in which they were written.
+/// The most log files whose headers are read to find the boot in which they were written.
 pub(super) const MOST_HEADERS: usize = 256;
 
 /// The boot of this machine, if the store keeps its bytes on this machine.
@@ -67,10 +68,10 @@ pub(crate) fn boot_of(store: &dyn Store) -> Option<&'static str> {
     writer_process::boot().filter(|_| store.device().is_some())
 }
 
-/// Headers that are prefetched together from a far store.
+/// The number of headers that are prefetched together from a far store.
 const TOGETHER: usize = 128;
 
-/// Keys and headers of files of step records, up to a maximum; none where the store cannot list.
+/// Keys and headers of files of step records, up to a maximum. Empty if the store cannot list.
 pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result<Vec<(String, FileHeader)>> {
     let mut out = Vec::new();
     let items = match store.list("log/") {
@@ -94,15 +95,15 @@ pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result
     Ok(out)
 }
 
-/// Steps of a snapshot that was passed over which the one that was reached does not contain.
+/// The steps of passed-over snapshots that the reached snapshot does not contain.
 pub(crate) fn given_up(passed: &[Snapshot], reached: &Snapshot) -> BTreeSet<u64> {
-    // The newest of them have the most steps.
+    // The newest snapshots have the most steps.
     passed.iter().take(16).flat_map(|snapshot| missing(&snapshot.steps, &reached.steps)).collect()
 }
 
-/// The newest steps of one list that another list does not have.
+/// The newest steps of one list that another list does not contain.
 pub(crate) fn missing(steps: &Steps, others: &Steps) -> BTreeSet<u64> {
-    // From the end: a list may claim any number of steps.
+    // Counts from the end, since a list may claim any number of steps.
     let of = |run: &StepRun| {
         let run = *run;
         (0..run.count).rev().map(move |n| run.first.saturating_add(n.saturating_mul(run.stride)))
@@ -111,7 +112,7 @@ pub(crate) fn missing(steps: &Steps, others: &Steps) -> BTreeSet<u64> {
     newest.filter(|step| !others.contains(*step)).collect()
 }
 
-/// The most steps that are named one by one.
+/// The most steps that are listed individually.
 const MOST_STEPS: usize = 1 << 12;
 
 /// "step 3" or "steps 3..5, 9".

@@ -1,4 +1,4 @@
-//! Manifest files: reading them one by one or several at a time, and the tombstones and voids that stand in their place.
+//! Manifest files: reads them, one or several at a time, and handles the tombstones and voids that replace them.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::probing::MANIFEST_LIMIT;
 use crate::base::error::must_exist;
 use crate::{Error, Result};
 
-/// The content of a void, which stands for a manifest that a power cut destroyed.
+/// The content of a void, which replaces a manifest that a power cut destroyed.
 const VOID: &[u8] = b"void";
 
-/// Manifests that are fetched together.
+/// The number of manifests that are fetched together.
 const TOGETHER: u64 = 32;
 
 /// Reads one manifest.
@@ -23,7 +23,7 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
     Ok(manifest_file(store, version, uuid)?.0)
 }
 
-/// Reads manifests in order, the newest first; from a far store several at a time.
+/// Reads manifests in order, the newest first. From a far store several are read at a time.
 pub(crate) struct Manifests<'a> {
     store: &'a dyn Store,
     uuid: &'a [u8; 16],
@@ -59,7 +59,7 @@ impl<'a> Manifests<'a> {
     }
 }
 
-/// One manifest, and the file at whose end it stands.
+/// One manifest, and the file that ends with it.
 pub(super) fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     match store.read_all(&key, MANIFEST_LIMIT) {
@@ -94,17 +94,17 @@ pub(super) fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Resu
     Ok((manifest, bytes))
 }
 
-/// Whether these bytes are a tombstone: whole frames, each a multiple of 8 bytes long, and the mark.
+/// Whether these bytes are a tombstone: whole frames, each a multiple of 8 bytes long, followed by the mark.
 fn ends_gone(bytes: &[u8]) -> bool {
     bytes.len() % 8 == GONE.len() && bytes.ends_with(GONE)
 }
 
-/// Whether a tombstone stands for this version.
+/// Whether this version has a tombstone.
 pub(crate) fn is_gone(store: &dyn Store, version: u64) -> bool {
     store.read_all(&keys::manifest(version), MANIFEST_LIMIT).is_ok_and(|bytes| ends_gone(&bytes))
 }
 
-/// The pages that precede a manifest, or the tombstone in its place.
+/// The pages that precede a manifest, or that precede the tombstone in its place.
 pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
     let key = keys::manifest(version);
     let mut bytes = store.read_all(&key, MANIFEST_LIMIT).map_err(must_exist)?;
@@ -124,12 +124,12 @@ pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a void stands for this version.
+/// Whether this version has a void.
 pub(crate) fn is_void(store: &dyn Store, version: u64) -> bool {
     store.read_all(&keys::manifest(version), VOID.len() as u64).is_ok_and(|bytes| bytes == VOID)
 }
 
-/// Puts a void for a version whose manifest is missing, or (`replace`) unreadable and abandoned.
+/// Puts a void for a version whose manifest is missing or, with `replace`, unreadable and abandoned.
 pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result<()> {
     let mode = if replace { PutMode::Replace } else { PutMode::IfAbsent };
     match store.put(&keys::manifest(version), &[VOID], mode, false) {
@@ -138,8 +138,8 @@ pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result
     }
 }
 
-/// The highest manifest number in a list; 0 where the store cannot list. That is the case behind a web server, where
-/// every closed writer has left a hint, from which probing finds the rest.
+/// The highest manifest number in a list; 0 if the store cannot list. A store behind a web server cannot; there,
+/// every closed writer has left a hint, and probing from it finds the newest manifest.
 pub(super) fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64> {
     let entries = match store.list("manifest/") {
         Err(StoreError::Unsupported { .. }) => return Ok(0),

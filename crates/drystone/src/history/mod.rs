@@ -1,4 +1,4 @@
-//! Commits in the store: finding the newest one, its snapshot, and the index pages that it points to.
+//! Commits in the store: finds the newest one, and loads its snapshot and the index pages to which it points.
 
 pub(crate) mod descent;
 pub(crate) mod head;

@@ -1,6 +1,6 @@
-//! Loading index pages and sections: read, verify against the reference that named them, decode, keep.
+//! Loads index pages and sections: reads, verifies against the reference, decodes, caches.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -41,26 +41,27 @@ impl Page {
     }
 }
 
-/// How a page is interpreted: as a page of the index tree, of the source table, or as a section.
-const INDEX: u8 = 0;
+/// The tag of a page: a page of the index tree, a page of the source table, or a section.
+pub(crate) const INDEX: u8 = 0;
 pub(crate) const SOURCES: u8 = 1;
-const SECTION: u8 = 2;
+pub(crate) const SECTION: u8 = 2;
 
 /// Bytes of decoded pages kept per container.
 const CACHE_BYTES: usize = 12 << 20;
 
-/// A file that seems to end before this is fetched whole: that takes hardly longer than one of its pages, and saves a
-/// wait for the next page.
+/// A file that seems to end before this is fetched whole. That takes hardly longer than fetching one page, and saves
+/// a wait for the next page.
 const SHORT_FILE: u64 = 128 << 10;
 
-/// The same on a far store: this takes 4 ms on a link of 1 Gbit/s, less than the round trip that it saves.
+/// The same limit on a far store. Fetching this takes 4 ms on a link of 1 Gbit/s, which is less than the round trip
+/// it saves.
 const FAR_SHORT_FILE: u64 = 512 << 10;
-/// Longer pages are read on their own.
+/// Longer pages are read individually.
 const LONG_PAGE: u32 = 1 << 20;
-/// The most fetched pages that wait for a reader; when there are more, all are dropped.
+/// The most fetched pages that wait for a reader. If there are more, all are dropped.
 const MANY_PAGES: usize = 256;
 
-/// Bytes of a page, taken from the beginning of its file.
+/// The bytes of a page in the beginning of its file.
 fn part(bytes: &[u8], page: &PageRef) -> Option<Vec<u8>> {
     let (from, len) = (usize::try_from(page.offset).ok()?, frame::HEADER + page.length as usize);
     Some(bytes.get(from..from.checked_add(len)?)?.to_vec())
@@ -69,12 +70,12 @@ fn part(bytes: &[u8], page: &PageRef) -> Option<Vec<u8>> {
 /// Reads pages of one container.
 pub(crate) struct PageLoader {
     store: Arc<dyn Store>,
-    /// The file that was last announced to the store as a whole.
+    /// The file that was last hinted to the store as a whole.
     told: AtomicU64,
     cache: Cache<(PageRef, u8), Page>,
-    /// The file of the manifest that was looked at last: most of the pages that it adds to the index are read next.
+    /// The file of the manifest that was read last. Most pages that it adds to the index are read next.
     held: Mutex<Option<(u64, Vec<u8>)>>,
-    /// On a far store: stored bytes of pages that were fetched together, until each is read.
+    /// On a far store: stored bytes of pages that were fetched together and not read yet.
     fetched: Mutex<HashMap<PageRef, Vec<u8>>>,
     /// On a far store: the beginning of the short page file that was read last.
     short: Mutex<Option<(u64, Vec<u8>)>>,
@@ -82,7 +83,7 @@ pub(crate) struct PageLoader {
 }
 
 impl PageLoader {
-    /// Numbers of hits and of misses in the cache of pages.
+    /// The numbers of hits and misses in the page cache.
     pub(crate) fn counted(&self) -> (u64, u64) {
         self.cache.counted()
     }
@@ -99,19 +100,19 @@ impl PageLoader {
         }
     }
 
-    /// Keeps the file of a manifest in place of the former one.
+    /// Keeps the file of a manifest, in place of the previous one.
     pub(crate) fn hold(&self, version: u64, bytes: Vec<u8>) {
         *lock(&self.held) = Some((version, bytes));
     }
 
-    /// Bytes of a page in the file that is kept.
+    /// The bytes of a page, if they are in the kept file.
     fn held(&self, page: &PageRef) -> Option<Vec<u8>> {
         let held = lock(&self.held);
         let (_, bytes) = held.as_ref().filter(|(version, _)| page.file == *version | keys::IN_MANIFEST)?;
         part(bytes, page)
     }
 
-    /// Bytes of a page that was prefetched from a far store.
+    /// The bytes of a page, if it was prefetched from a far store.
     fn fetched(&self, page: &PageRef) -> Option<Vec<u8>> {
         if !self.is_far {
             return None;
@@ -121,19 +122,21 @@ impl PageLoader {
         of_short.and_then(|(_, bytes)| part(bytes, page)).or_else(|| lock(&self.fetched).remove(page))
     }
 
-    /// Fetches missing pages from a far store together: those of one level of the index, or of a table.
-    pub(crate) fn fetch(&self, pages: &[&PageRef], tag: u8) {
-        let at_hand = |page: &PageRef| {
-            let is_part = |kept: &Option<(u64, Vec<u8>)>, file: u64| {
-                kept.as_ref().is_some_and(|(of, bytes)| *of == file && part(bytes, page).is_some())
-            };
-            page.length > LONG_PAGE
-                || self.cache.find(&(*page, tag)).is_some()
-                || is_part(&lock(&self.short), page.file)
-                || is_part(&lock(&self.held), page.file & !keys::IN_MANIFEST)
-                || lock(&self.fetched).contains_key(page)
+    /// Whether a page needs no request.
+    fn is_at_hand(&self, page: &PageRef, tag: u8) -> bool {
+        let is_part = |kept: &Option<(u64, Vec<u8>)>, file: u64| {
+            kept.as_ref().is_some_and(|(of, bytes)| *of == file && part(bytes, page).is_some())
         };
-        let mut missing: Vec<&PageRef> = pages.iter().copied().filter(|page| !at_hand(page)).collect();
+        self.cache.find(&(*page, tag)).is_some()
+            || is_part(&lock(&self.short), page.file)
+            || is_part(&lock(&self.held), page.file & !keys::IN_MANIFEST)
+            || lock(&self.fetched).contains_key(page)
+    }
+
+    /// Fetches missing pages from a far store together: pages of one level of the index, or of a table.
+    pub(crate) fn fetch(&self, pages: &[&PageRef], tag: u8) {
+        let is_missing = |page: &&PageRef| page.length <= LONG_PAGE && !self.is_at_hand(page, tag);
+        let mut missing: Vec<&PageRef> = pages.iter().copied().filter(is_missing).collect();
         missing.sort_unstable_by_key(|page| (page.file, page.offset));
         missing.dedup();
         // A single page is read when it is needed.
@@ -152,12 +155,32 @@ impl PageLoader {
             fetched.clear();
         }
         for (of_file, reply) in files.iter().zip(replies) {
-            // A failed fetch fails again, and is reported, at the read.
+            // If fetching fails, the read fails too, and reports the error.
             let Ok(reply) = reply else { continue };
             of_file
                 .iter()
                 .zip(reply.into_buffers())
                 .for_each(|(page, bytes)| _ = fetched.insert(**page, bytes));
+        }
+    }
+
+    /// Hints pages of different files of a far store that are read next, one after the other. So they arrive together.
+    pub(crate) fn expect(&self, pages: &[(PageRef, u8)]) {
+        if !self.is_far {
+            return;
+        }
+        let mut files: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for (page, _) in pages.iter().filter(|(page, tag)| !self.is_at_hand(page, *tag)) {
+            let end = page.offset.saturating_add((frame::HEADER + page.length as usize) as u64);
+            // As `read_short` reads it.
+            let from = if end <= FAR_SHORT_FILE { 0 } else { page.offset };
+            files.entry(page.file).or_default().push((from, end - from));
+        }
+        for (file, mut ranges) in files {
+            let short = ranges.iter().filter(|(from, _)| *from == 0).map(|(_, len)| *len).max();
+            ranges.retain(|(from, _)| *from > 0);
+            ranges.extend(short.map(|len| (0, len)));
+            drop(self.store.submit(Request::Expect { key: keys::page_file(file), ranges }));
         }
     }
 
@@ -168,8 +191,8 @@ impl PageLoader {
         self.cache.put((reference, tag), page, bytes);
     }
 
-    /// Forgets pages that the newest snapshot has replaced: a writer that commits often would fill the memory with
-    /// versions of one page. Readers of an earlier snapshot load them again.
+    /// Drops pages that the newest snapshot has replaced. Otherwise a writer that commits often would fill the memory
+    /// with versions of one page. Readers of an earlier snapshot load them again.
     pub(crate) fn forget(&self, pages: &[PageRef]) {
         for page in pages {
             self.cache.forget(&(*page, INDEX));
@@ -195,8 +218,8 @@ impl PageLoader {
         Self::verified(page, kind, bytes).map_err(|c| damaged(&c))
     }
 
-    /// Reads a page together with everything before it from a far store, in one request, if that is short. `false`: it
-    /// is long, or was read so already.
+    /// Reads a page together with everything before it from a far store in one request, if that is short. Returns
+    /// `false` if it is long, or was read in this way before.
     fn read_short(&self, page: &PageRef, key: &str, len: usize) -> bool {
         let end = page.offset.saturating_add(len as u64);
         let again = lock(&self.short)
@@ -210,8 +233,8 @@ impl PageLoader {
         true
     }
 
-    /// Announces a page together with everything before it, if that is short. Trees are written from their leaves up,
-    /// so the read that fetches the root of a small tree also fetches the rest.
+    /// Hints a page together with everything before it, if that is short. Trees are written from their leaves up, so
+    /// the read of a small tree's root also fetches the other pages.
     fn expect_all_before(&self, page: &PageRef, key: &str, len: usize) {
         let end = page.offset.saturating_add(len as u64);
         if page.offset == 0 || end > SHORT_FILE || self.told.swap(page.file, Ordering::Relaxed) == page.file {
@@ -245,7 +268,7 @@ impl PageLoader {
         take: impl FnOnce(&Page) -> Option<T>,
     ) -> Result<T> {
         let found = self.cache.get(&(*page, tag), || {
-            // The error is reported for the stored object.
+            // The error is reported for the stored object, not for the kept bytes.
             let held = self.held(page).and_then(|bytes| Self::verified(page, kind, bytes).ok());
             let payload = held.map_or_else(|| self.payload(page, kind), Ok)?;
             let made = decode(payload).map_err(|c| {
@@ -267,7 +290,7 @@ impl PageLoader {
         )
     }
 
-    /// A page of the record of what was published.
+    /// A page of the published record.
     pub(crate) fn shards(&self, page: &PageRef) -> Result<Arc<Vec<Shard>>> {
         self.load(
             page,
@@ -321,7 +344,7 @@ impl tree::Pages for PageLoader {
         }
         let missing: Vec<&PageRef> =
             pages.iter().copied().filter(|page| self.cache.find(&(**page, INDEX)).is_none()).collect();
-        // One is read at once.
+        // A single page is read at once, without a hint.
         if missing.len() < 2 {
             return;
         }

@@ -1,46 +1,54 @@
-//! Asking a far store for the newest manifest: several numbers at a time, and the floor of packs with them.
+//! Asks a far store for the newest manifest: several numbers at a time, together with the floor of packs.
 //!
 //! Invariants
-//! - what is found rests on a floor: it is valid as long as the floor is no higher when it is looked at afterwards;
+//! - a result depends on a floor: it is valid if a later look at the floor shows no higher one;
 //! - a missing manifest above that floor never existed: the floor is put before anything is deleted.
 
 use drystone_format::identity;
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES};
-use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
+use drystone_store::{Pending, Reply, Request, Store, StoreError, StoreExt};
 
 use super::packs::Packed;
 use crate::Result;
 
-/// Manifests with their pages are at most this long.
+/// The greatest length of a manifest with its pages.
 pub(crate) const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
 
-/// The manifests that are read together at first: the presumably newest one, and its successors.
+/// The number of manifests that are read together at first: the presumably newest one, and its successors.
 const FIRST: u64 = 3;
-/// How many more are then probed at once for their existence alone: the first number, doubled each time up to the
-/// second.
+/// The number of further manifests that are then probed together, only for their existence: the first value, doubled
+/// each time up to the second.
 const PROBES: (u64, u64) = (8, 64);
 
-/// A manifest that was probed for, and its bytes if they were read.
+/// A probed manifest, and its bytes if they were read.
 type Probed = (u64, Option<Vec<u8>>);
 
-/// The newest manifest of a far store from `from` on, probed several at a time, with the floor of packs that the answer
-/// rests on. `None`: `from` does not exist, or is larger than a manifest can be. The answer is valid as long as the
-/// floor is no higher when it is looked at *afterwards*: the floor is put before anything is deleted, so a missing
-/// manifest above it was never packed.
+/// Finds the newest manifest of a far store from `from` on, probing several at a time. Also returns the floor of
+/// packs on which the answer depends. `None`: `from` does not exist, or is larger than a manifest can be. The answer
+/// is valid if a *later* look at the floor shows no higher one: the floor is put before anything is deleted, so a
+/// missing manifest above it was never packed.
 pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Result<(Option<Probed>, u64)> {
     let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
     let (mut from, mut floor) = (from, packs.map_or(0, |packs| packs.known().version));
     let replies = loop {
         from = from.max(floor);
+        // A packed manifest is waited for when it is asked for, so it comes last.
+        let is_first_packed = from <= floor;
         let mut asked: Vec<Request> = (from..from.saturating_add(FIRST)).map(whole).collect();
         asked.extend(packs.map(|_| Packed::request()));
+        if is_first_packed {
+            asked.rotate_left(1);
+        }
         let mut replies = store.together(asked);
+        if is_first_packed {
+            replies.rotate_right(1);
+        }
         let seen = match packs {
             Some(packs) => take_floor(packs, replies.pop())?,
             None => 0,
         };
-        // Up to the floor only packs count; the store reads those once it knows the floor.
+        // Up to the floor, only packs are valid. The store reads those once it knows the floor.
         if seen <= floor || seen < from {
             floor = floor.max(seen);
             break replies;
@@ -57,7 +65,7 @@ pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Res
         }
         next = next.saturating_add(1);
     }
-    // `from` is more than a commit or two behind: the hint may be closer.
+    // `from` lags by more than a commit or two, so the hint may be closer.
     if let Some(hint) = read_hint(store).filter(|hint| *hint > next)
         && store.exists(&keys::manifest(hint))?
     {
@@ -94,19 +102,33 @@ pub(super) fn read_hint(store: &dyn Store) -> Option<u64> {
     identity::decode_hint(&bytes)
 }
 
-/// The floor of packs that the search for the newest manifest of a far store rests on.
+/// The floor of packs on which a search for the newest manifest of a far store depends.
 pub(super) struct Floors<'a> {
-    pub(super) packs: Option<&'a Packed>,
+    packs: Option<&'a Packed>,
     pub(super) rests_on: u64,
-    /// It was looked at since.
-    pub(super) is_settled: bool,
+    /// A look at the floor that began after a manifest was read.
+    asked: Option<Pending>,
 }
 
-impl Floors<'_> {
-    /// Whether the floor is unchanged. Looks, unless it was looked at after the manifests.
-    pub(super) fn hold(&self) -> Result<bool> {
+impl<'a> Floors<'a> {
+    pub(super) fn of(packs: Option<&'a Packed>) -> Self {
+        Floors { packs, rests_on: 0, asked: None }
+    }
+
+    /// The store, if manifests may be packed.
+    pub(super) fn packs(&self) -> Option<&'a Packed> {
+        self.packs
+    }
+
+    /// Begins a look at the floor after a manifest was read, so that it arrives together with the pages.
+    pub(super) fn ask(&mut self) {
+        self.asked = self.packs.map(|packs| packs.inner().submit(Packed::request()));
+    }
+
+    /// Whether the floor is unchanged since the manifests were read.
+    pub(super) fn hold(&mut self) -> Result<bool> {
         let Some(packs) = self.packs else { return Ok(true) };
-        let now = if self.is_settled { packs.known() } else { packs.look()? };
-        Ok(now.version <= self.rests_on)
+        let now = take_floor(packs, self.asked.take().map(Pending::wait))?;
+        Ok(now <= self.rests_on)
     }
 }

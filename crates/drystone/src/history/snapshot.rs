@@ -1,4 +1,4 @@
-//! A snapshot: one manifest and what it names. It never changes.
+//! A snapshot: one manifest and the state that it names. It never changes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub schema: Arc<Schema>,
     /// Committed steps.
     pub steps: Arc<Steps>,
-    /// The published replica, once it was asked for.
+    /// The arrays of the published replica; loaded at the first use.
     pub(crate) published: OnceLock<Arc<Vec<published::Array>>>,
 }
 
@@ -50,13 +50,13 @@ impl Snapshot {
         Snapshot::of(manifest, Arc::new(schema), Arc::new(Steps::default()))
     }
 
-    /// Loads what the manifest names directly: schema and steps.
+    /// Loads the sections that the manifest names directly: schema and steps.
     pub(crate) fn load(manifest: Manifest, pages: &PageLoader) -> Result<Self> {
         let schema = Self::load_schema(&manifest, pages)?;
         Self::with_schema(manifest, schema, pages)
     }
 
-    /// The same with the schema of an earlier snapshot, if that has not changed.
+    /// As [`load`](Self::load), but takes the schema of an earlier snapshot if it has not changed.
     pub(crate) fn after(earlier: &Self, manifest: Manifest, pages: &PageLoader) -> Result<Self> {
         let schema = if manifest.schema == earlier.manifest.schema {
             earlier.schema.clone()
@@ -81,12 +81,12 @@ impl Snapshot {
         Error::corrupt(format!("{part} of {} is damaged: {found}", keys::manifest(manifest.version)))
     }
 
-    /// From a manifest and its sections.
+    /// Joins a manifest and its sections.
     pub(crate) fn of(manifest: Manifest, schema: Arc<Schema>, steps: Arc<Steps>) -> Self {
         Snapshot { manifest, schema, steps, published: OnceLock::new() }
     }
 
-    /// The arrays of the published replica as they were when this snapshot was committed.
+    /// The arrays of the published replica at the time of this snapshot's commit.
     pub(crate) fn published(&self, pages: &PageLoader) -> Result<Arc<Vec<published::Array>>> {
         if let Some(known) = self.published.get() {
             return Ok(known.clone());
@@ -95,28 +95,28 @@ impl Snapshot {
             None => Vec::new(),
             Some(section) => published::decode(&pages.section(section)?).map_err(|c| {
                 let key = keys::manifest(self.version());
-                Error::corrupt(format!("the record of what was published of {key} is damaged: {c}"))
+                Error::corrupt(format!("the published record of {key} is damaged: {c}"))
             })?,
         };
         Ok(self.published.get_or_init(|| Arc::new(arrays)).clone())
     }
 
-    /// Number of the commit that made it; 0 before the first.
+    /// The number of the commit that made the snapshot; 0 before the first.
     pub fn version(&self) -> u64 {
         self.manifest.version
     }
 
-    /// Nanoseconds since 1970 at which it was committed.
+    /// The time of the commit, in nanoseconds since 1970.
     pub fn time(&self) -> u64 {
         self.manifest.time
     }
 
-    /// Number of index entries below it (one per block and leaf member).
+    /// The number of its index entries: one per block and leaf member.
     pub fn entry_count(&self) -> u64 {
         self.manifest.root.map_or(0, |r| r.entries)
     }
 
-    /// Length of the step axis: last committed step + 1.
+    /// The length of the step axis: last committed step + 1.
     pub fn step_axis(&self) -> u64 {
         self.steps.last().map_or(0, |s| s + 1)
     }

@@ -1,4 +1,4 @@
-//! Cells along a curve, by tables that are made once per shape.
+//! The order of cells along a curve, by tables that are made once per shape.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,14 +10,14 @@ use crate::{Error, Result};
 
 /// The most cells of a subchunk along a curve (docs/format/block-index.md).
 pub(crate) const MOST_CELLS: u64 = 1 << 20;
-/// Tables that are kept: the blocks of one variable have few shapes.
+/// The most tables that are kept. The blocks of one variable have few shapes.
 const KEPT: usize = 4;
 
 type Key = (Curve, Vec<u64>);
 
 static RECENT: Mutex<Vec<(Key, Arc<Vec<u32>>)>> = Mutex::new(Vec::new());
 
-/// The place along the curve of every cell of a shape, in row-major order.
+/// For every cell of a shape, in row-major order, its position along the curve.
 pub(crate) struct Table(Arc<Vec<u32>>);
 
 impl Table {
@@ -52,8 +52,8 @@ impl Table {
         Ok(Table(made))
     }
 
-    /// Moves cells of `room` bytes from row-major order to their places along the curve; `None` if a length does not
-    /// fit.
+    /// Moves cells of `room` bytes from row-major order to their positions along the curve. `None` if a length does
+    /// not fit.
     pub(crate) fn roll(&self, rows: &[u8], room: usize, out: &mut Vec<u8>) -> Option<()> {
         out.clear();
         out.resize(rows.len(), 0);
@@ -64,7 +64,7 @@ impl Table {
         (rows.len() == self.0.len() * room).then_some(())
     }
 
-    /// Moves the elements of one member from cells along the curve to dense row-major order; `None` if a length does
+    /// Moves the elements of one member from cells along the curve to dense row-major order. `None` if a length does
     /// not fit.
     pub(crate) fn unroll(&self, stored: &[u8], form: &Form, out: &mut Vec<u8>) -> Option<()> {
         let (room, at, item) = (form.room as usize, form.at as usize, form.item as usize);
@@ -84,7 +84,7 @@ mod tests {
     use drystone_format::layout::Order;
 
     #[test]
-    fn what_is_rolled_up_unrolls_to_its_members() {
+    fn rolled_cells_unroll_to_their_members() {
         let shape = [5, 3, 4];
         let rows: Vec<u8> = (0..60 * 3).map(|n| n as u8).collect();
         for curve in [Curve::Morton, Curve::Hilbert] {

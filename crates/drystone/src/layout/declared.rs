@@ -3,10 +3,10 @@
 use drystone_dataset::{Access, Read};
 use drystone_plan::layout::{Pattern, standard_mix};
 
-/// The declared reads of an array of this shape, the step axis first if there is one. The weights sum to 1.
+/// The declared reads of an array of this shape, with the step axis first if there is one. The weights sum to 1.
 ///
-/// The axes in a declaration are the first ones after the step axis; reads take all of any further axes (those of an
-/// array element type). The weight that is left for the standard mix is divided equally among its reads.
+/// The axes in a declaration are the first ones after the step axis. Reads take all of any further axes, which are
+/// those of an array element type. The weight left for the standard mix is divided equally among its reads.
 pub(crate) fn declared_mix(access: &Access, shape: &[u64], steps: bool) -> Vec<Pattern> {
     let first = usize::from(steps);
     let mut mix = Vec::new();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_is_the_standard_mix() {
+    fn undeclared_weight_goes_to_the_standard_mix() {
         let mix = declared_mix(&access("plane:z 90%", true), &[9, 20, 30, 40], true);
         let names = |mix: &[Pattern]| mix.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&mix[1..]), names(&standard_mix(&[9, 20, 30, 40], true)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_lie_along_the_reads_that_are_declared() {
+    fn chunks_follow_the_declared_reads() {
         let shape = [512, 512, 512];
         let array = Array { shape: &shape, item: 4, steps: false };
         let cut = |text: &str| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_without_cells_has_a_mix_all_the_same() {
+    fn an_array_without_cells_has_a_mix_too() {
         for shape in [&[0, 0, 0, 0][..], &[1], &[]] {
             let steps = !shape.is_empty();
             let mix = declared_mix(&access("plane:z, line:y, box:7, standard", steps), shape, steps);

@@ -1,8 +1,8 @@
-//! From declared texts to forms: the instances of stored fragments, and what each says about a variable.
+//! From declared texts to forms: finds the instances of stored fragments, and the layout that each gives a variable.
 //!
 //! The parameters of a stored fragment number its tiles: each counts from 0 (or 1) as long as the tile meets the
-//! variable. A fragment can choose a layout if every index of it moves along one dimension of the variable, one cell at
-//! a time.
+//! variable. A fragment can choose a layout if each of its indices moves along one dimension of the variable, one
+//! cell at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::schema::column;
 use crate::schema::declared::{parsed, said};
 use crate::{Error, Result};
 
-/// The most instances of stored fragments that are considered; cells in later ones are stored as without declarations.
+/// The most instances of stored fragments that are considered. Cells of further instances are stored as if
+/// undeclared.
 const MOST_INSTANCES: usize = 1 << 16;
 
 /// Layouts of variables, made at the first use.
@@ -26,7 +27,7 @@ pub(crate) struct Layouts(BTreeMap<u32, Known>);
 
 struct Known {
     declarations: usize,
-    /// Up to which extents the dimensions were considered.
+    /// The extents up to which the dimensions were considered.
     reach: Vec<u64>,
     sets: Arc<[Set]>,
 }
@@ -59,8 +60,8 @@ impl Layouts {
     }
 }
 
-/// The sets of forms of a variable up to `reach`. Fragments that cannot choose a layout are passed over: a version that
-/// did not check declared them.
+/// The sets of forms of a variable up to `reach`. Fragments that cannot choose a layout are skipped: an older
+/// version, which did not check this, declared them.
 fn sets(schema: &Schema, variable: &Variable, reach: &[u64]) -> Result<Vec<Set>> {
     let Some((path, _)) = schema.named().find(|(_, v)| v.id == variable.id) else { return Ok(Vec::new()) };
     for declaration in &schema.declarations {
@@ -107,7 +108,7 @@ pub(crate) fn check(schema: &Schema, declaration: &Declaration, program: &Progra
     Ok(())
 }
 
-/// Names and parameters of the stored fragments.
+/// The names and parameters of the stored fragments.
 fn stored(program: &Program) -> Vec<(String, Vec<String>)> {
     let named = |f: drystone_dataset::FragmentInfo<'_>| {
         (f.name.to_string(), f.params.iter().map(|p| (*p).to_string()).collect())
@@ -122,7 +123,7 @@ fn number(role: Role) -> u32 {
     }
 }
 
-/// The instances of a fragment that `wanted` accepts, with parameters counted up until it does not.
+/// The instances of a fragment that `wanted` accepts. Parameters are counted up until it rejects one.
 fn instances(
     program: &Program,
     declaration: &Declaration,
@@ -158,8 +159,8 @@ fn instances(
 
 type Make<'m> = dyn FnMut(&[(&str, i64)]) -> std::result::Result<Option<Fragment>, String> + 'm;
 
-/// Counts up the parameter at `at` and those after it; returns whether any instance was accepted. The last one counts
-/// fastest.
+/// Counts up the parameter at `at` and those after it; the last one counts fastest. Returns whether any instance was
+/// accepted.
 fn walk(
     at: usize,
     values: &mut Vec<(&str, i64)>,
@@ -168,7 +169,7 @@ fn walk(
 ) -> std::result::Result<bool, String> {
     if at >= values.len() {
         let Some(made) = make(values)? else { return Ok(false) };
-        // A parameter that moves nothing would count for ever.
+        // A parameter that changes nothing would count for ever.
         let again = out.last().is_some_and(|last| last.vars == made.vars);
         if !again {
             out.push(made);
@@ -214,7 +215,7 @@ fn meets(fragment: &Fragment, path: &str, reach: &[u64]) -> bool {
     fragment.vars.iter().filter(|var| of(var)).any(inside)
 }
 
-/// What a fragment says about a variable.
+/// The forms that a fragment gives a variable.
 fn forms(
     fragment: &Fragment,
     path: &str,
@@ -257,7 +258,7 @@ fn forms(
 
 type Arranged = Option<(Region, Option<Order>, u32)>;
 
-/// The box, order and cell of a leaf's variable; `None` if it has no cells below `reach`.
+/// The box, order and cell of a leaf's variable. `None` if it has no cells below `reach`.
 fn arranged(leaf: &Leaf, ndim: usize, name: &str, reach: &[u64]) -> std::result::Result<Arranged, String> {
     let mut region = Region::new();
     let mut dimension_of = vec![None; leaf.runs.len()];
@@ -284,7 +285,7 @@ fn arranged(leaf: &Leaf, ndim: usize, name: &str, reach: &[u64]) -> std::result:
         }
         region.push((low as u64, high as u64));
     }
-    // The arrays from the outermost that are dimensions of the variable; inner arrays lie inside its elements.
+    // The outermost arrays are dimensions of the variable; inner arrays lie inside its elements.
     let (mut first, mut sequence, mut room, mut curve) = (0, Vec::new(), None, None);
     for (n, level) in leaf.levels.iter().enumerate() {
         let count = level.extents.len();
@@ -302,7 +303,7 @@ fn arranged(leaf: &Leaf, ndim: usize, name: &str, reach: &[u64]) -> std::result:
             Declared::Hilbert => curve = Some(Order::Hilbert),
         }
         if curve.is_some() && n > 0 {
-            return Err(format!("`{name}` follows a curve inside of its elements"));
+            return Err(format!("`{name}` follows a curve inside its elements"));
         }
         first += count;
         room = Some(level.unit);

@@ -1,12 +1,12 @@
 //! Stored layouts: the order, cells and tiles in which the blocks of a variable are stored.
 //!
-//! `default` fragments of the declared texts say how puts are stored, `replica(k)` fragments what is stored in
-//! addition. A [`Form`] is one variable of one instance of such a fragment: a box of the variable, and the arrangement
-//! of its cells. A put is cut along the boxes that it meets.
+//! `default` fragments of the declared texts state how puts are stored; `replica(k)` fragments state what is stored
+//! in addition. A [`Form`] is one variable of one instance of such a fragment: a box of the variable, and the
+//! arrangement of its cells. A put is cut along the boxes that it meets.
 //!
 //! Invariants
-//! - every cell of every member that is put is in exactly one part of replica 0: cells outside all default fragments
-//!   are stored as without declarations;
+//! - every cell of every put member is in exactly one part of replica 0: cells outside all default fragments are
+//!   stored as if undeclared;
 //! - the parts of a replica lie inside the put, and are disjoint.
 
 mod curve;
@@ -24,7 +24,7 @@ pub(crate) use derive::{Layouts, check};
 use crate::schema::member::Column;
 use region::{Region, subtract};
 
-/// How blocks are stored where no `chunks` are given.
+/// The layout of blocks for which no `chunks` are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlockLayout {
     /// Cut into subchunks by the cost model, in Hilbert order.
@@ -45,16 +45,16 @@ impl BlockLayout {
     }
 }
 
-/// Members side by side in cells of a declared order, in a box of the variable.
+/// Members side by side in cells, in a declared order of cells, for a box of the variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Form {
-    /// Half-open ranges of cells; a growing one ends at `u64::MAX`.
+    /// Half-open ranges of cells. A growing range ends at `u64::MAX`.
     region: Region,
     /// Bytes of a cell.
     room: u32,
-    /// `None` is row-major.
+    /// The order of cells; `None` is row-major.
     order: Option<Order>,
-    /// Numbers of leaf members, and the place of each in the cell.
+    /// The numbers of leaf members, and the offset of each in the cell.
     members: Vec<(u32, u32)>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Set {
 pub(crate) struct Laid {
     pub(crate) offset: Vec<u64>,
     pub(crate) count: Vec<u64>,
-    /// Positions in the list of leaves that are put, and the place of each in the cell.
+    /// Positions in the list of put leaves, and the offset of each in the cell.
     pub(crate) members: Vec<(usize, u32)>,
     pub(crate) room: u32,
     pub(crate) order: Option<Order>,
@@ -82,7 +82,7 @@ impl Laid {
         matches!(self.order, Some(Order::Morton | Order::Hilbert))
     }
 
-    /// The layout that the entry of a member names.
+    /// The layout in the index entry of a member.
     pub(crate) fn layout(&self, at: u32, item: u32) -> Layout {
         if self.order.is_none() && (at, item) == (0, self.room) {
             return Layout::Dense;
@@ -126,7 +126,7 @@ pub(crate) fn laid(sets: &[Set], leaves: &[Column], offset: &[u64], count: &[u64
 }
 
 impl Set {
-    /// Takes out of `left`, the regions of each leaf that are still to be stored, the cells that the forms hold.
+    /// Takes the cells that the forms hold out of `left`, the regions of each leaf that are still to be stored.
     fn lay(&self, leaves: &[Column], left: &mut [Vec<Region>], out: &mut Vec<Laid>) {
         for form in &self.forms {
             // A part of a member does not lie where the whole member would.
@@ -143,7 +143,7 @@ impl Set {
                     out.push(Laid::of(&region, members.clone(), form.room, form.order.clone(), self.replica));
                 }
             } else {
-                // Cells without some of their members would have holes: each member is stored separately.
+                // Without some of their members the cells would have holes, so each member is stored separately.
                 for (n, _) in &members {
                     let Some(leaf) = leaves.get(*n).map(|column| &column.leaf) else { continue };
                     for region in met(regions(*n), &form.region) {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cell_of_what_is_put_is_laid_down_once_and_replicas_stay_inside_of_it() {
+    fn every_put_cell_is_stored_once_and_replicas_stay_inside_the_put() {
         let mut dice = Dice(1);
         for _ in 0..500 {
             let form = |dice: &mut Dice| {

@@ -1,9 +1,9 @@
-//! Boxes of cells, and what remains of them.
+//! Boxes of cells, and their differences.
 
 /// Positions along each axis, as half-open ranges.
 pub(crate) type Region = Vec<(u64, u64)>;
 
-/// The boxes without the cells that they share with `taken`, which is not empty in any dimension.
+/// Subtracts `taken`, which is not empty in any dimension, from the boxes.
 pub(crate) fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
     let mut out = Vec::with_capacity(boxes.len());
     for mut rest in boxes {

@@ -1,9 +1,9 @@
-//! Raw pieces that follow one another in an extent. They are made part by part, so that bytes are checksummed, measured
-//! and handed over while they are in the processor's cache. The source is read from memory once.
+//! Raw pieces that follow one another in an extent. They are made part by part, so that bytes are checksummed,
+//! measured and handed over while they are in the processor's cache. The source is read from memory once.
 //!
 //! Invariants
 //! - positions are relative to the extent; every piece begins at a multiple of 8, payload before trailer;
-//! - a part is handed over only after its checksums are made, and ends where [`part_at`] says.
+//! - a part is handed over only after its checksums were made, and ends where [`part_at`] says.
 
 use std::sync::Mutex;
 
@@ -17,7 +17,7 @@ use crate::base::checksum::crc32;
 
 const UNIT: usize = 1 << UNIT_LOG2;
 
-/// Bytes of an extent that are not handed over yet; the buffer is reused.
+/// Bytes of an extent that are not handed over yet. The buffer is reused.
 #[derive(Default)]
 pub(crate) struct Part {
     bytes: Vec<u8>,
@@ -25,12 +25,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// What it holds.
+    /// The bytes of the part.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 
-    /// It holds nothing.
+    /// Empties the part.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// Capacity: the longest part, and the bytes made before it is handed over.
+/// Capacity of the buffer: the longest part, and the bytes that are made before it is handed over.
 const ROOM: usize = PART + PART / 2;
 
 impl Kept for Part {
@@ -66,29 +66,29 @@ impl Kept for Part {
     }
 }
 
-/// Bytes that a raw piece of `len` takes in an extent, trailer included.
+/// The bytes that a raw piece of `len` bytes occupies in an extent, trailer included.
 pub(crate) fn room_for(len: usize) -> usize {
     (len.next_multiple_of(4) + 4 * units(len)).next_multiple_of(8)
 }
 
-/// Number of checksums in the trailer of a raw piece; a piece that fits one unit has none.
+/// The number of checksums in the trailer of a raw piece. A piece that fits one unit has no trailer.
 fn units(len: usize) -> usize {
     if len > UNIT { len.div_ceil(UNIT) } else { 0 }
 }
 
-/// Takes a full part and leaves an empty one.
+/// Takes a full part and leaves an empty one in its place.
 pub(crate) type Give<'g> = dyn FnMut(&mut Lent<Part>) -> Result<()> + 'g;
 
-/// Makes pieces; `give` takes full parts and leaves an empty one in their place.
+/// Makes pieces. `give` takes full parts and leaves empty ones in their place.
 pub(crate) struct Pieces<'g> {
     part: Lent<Part>,
-    /// Where the extent begins in the file.
+    /// The position of the extent in the file.
     base: u64,
-    /// Bytes of the extent that were handed over.
+    /// The number of bytes of the extent that were handed over.
     given: u64,
     sums: Vec<u32>,
     give: &'g mut Give<'g>,
-    /// Bytes of a part that stay behind when it is handed over.
+    /// Bytes of a part that remain when it is handed over.
     rest: Vec<u8>,
 }
 
@@ -97,8 +97,8 @@ impl<'g> Pieces<'g> {
         Pieces { part: Lent::take(), base, given: 0, sums: Vec::new(), give, rest: Vec::new() }
     }
 
-    /// Adds a piece of `len` bytes in slabs whose lengths add up to it. `fill` writes each slab (its bytes hold
-    /// anything before). Returns the piece's position in the file.
+    /// Adds a piece of `len` bytes in slabs whose lengths add up to it. `fill` writes each slab, whose bytes are
+    /// unspecified before. Returns the piece's position in the file.
     pub(crate) fn add(
         &mut self,
         len: usize,
@@ -136,7 +136,7 @@ impl<'g> Pieces<'g> {
         Ok(StoredPiece { position, length, trailer: trailer.len() as u64, unit_log2, check })
     }
 
-    /// Hands over the full parts of the first `ready` bytes; returns how many bytes are left.
+    /// Hands over the full parts of the first `ready` bytes. Returns how many bytes are left.
     fn give_full(&mut self, mut ready: usize) -> Result<usize> {
         loop {
             let full = part_at(self.base + self.given);
@@ -159,7 +159,7 @@ impl<'g> Pieces<'g> {
         Ok(())
     }
 
-    /// Gives away what is left.
+    /// Hands over the remaining bytes.
     pub(crate) fn finish(mut self) -> Result<()> {
         if self.part.used > 0 { self.give(self.part.used) } else { Ok(()) }
     }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_what_their_slabs_were_wherever_parts_and_units_end() {
+    fn pieces_equal_their_slabs_wherever_parts_and_units_end() {
         let mut state = 7u64;
         let mut dice = |n: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

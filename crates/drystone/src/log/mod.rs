@@ -1,4 +1,4 @@
-//! A writer's log: its segments, to which bytes are appended, what lies in them, and reading them again.
+//! A writer's log: segments, to which pieces are appended, and their index files, which are scanned later.
 
 pub(crate) mod extent;
 pub(crate) mod packs;

@@ -1,8 +1,8 @@
-//! A segment that is uploaded in pieces to a far store while it is filled: a block may be larger than the memory that
-//! the writer may use.
+//! A segment that is uploaded to a far store in pieces while it is filled. So a block may be larger than the memory
+//! that the writer may use.
 //!
-//! The bytes are copied once, into pieces of [`PIECE`]. The piece being filled and those being uploaded take 27.5 MiB;
-//! of 32 MiB that leaves room for gathering and encoding.
+//! The bytes are copied once, into pieces of [`PIECE`]. The piece being filled and those being uploaded take 27.5
+//! MiB. Of 32 MiB, that leaves space for gathering and encoding.
 //!
 //! Invariant: pieces are handed over in order, and all but the last have `PIECE` bytes.
 
@@ -10,16 +10,17 @@ use drystone_store::{BoundedUpload, Pending, Store, Waits};
 
 use crate::Result;
 
-/// Length of a piece in bytes.
+/// The length of a piece in bytes.
 pub(crate) const PIECE: usize = 11 << 19;
-/// Capacity of a buffer: a piece, and headers and padding after it.
+/// The capacity of a buffer: a piece, with headers and padding after it.
 pub(crate) const BUFFER: usize = PIECE + (4 << 10);
-/// Pieces under way at once.
+/// The most pieces in flight at once.
 const UNDER_WAY: usize = 4;
-// Fewer would not reach the number of bytes that a store may hold back, and more would exceed the memory above.
+// A smaller piece would not reach the number of bytes that a store may hold back; a larger one would exceed the
+// memory above.
 const _: () = assert!(PIECE >= drystone_store::PIECE && (UNDER_WAY * PIECE) as u64 > drystone_store::HELD);
 
-/// The object, and its pieces that may not have arrived yet.
+/// The object, with its pieces that may not have arrived yet.
 #[derive(Debug)]
 pub(crate) struct Rising {
     upload: BoundedUpload,
@@ -31,7 +32,7 @@ impl Rising {
         Ok(Rising { upload: BoundedUpload::begin(store, key, UNDER_WAY)?, spare: None })
     }
 
-    /// Hands a piece over, after waiting for room.
+    /// Hands a piece over, after waiting until enough earlier pieces have arrived.
     pub(crate) fn add(&mut self, piece: Vec<u8>) -> Result<()> {
         if let Some(spare) = self.upload.add(piece)? {
             self.spare = Some(spare);
@@ -45,8 +46,7 @@ impl Rising {
         self.spare.take().filter(fits).unwrap_or_else(|| Vec::with_capacity(BUFFER))
     }
 
-    /// Ends the object. Returns the outcome of the whole upload, the bytes under way, and how long pieces waited for
-    /// room.
+    /// Ends the object. Returns the outcome of the whole upload, the bytes in flight, and how long pieces waited.
     pub(crate) fn finish(self) -> (Pending, u64, Waits) {
         let waits = self.upload.waits();
         let (pending, bytes) = self.upload.finish();

@@ -1,44 +1,44 @@
-//! Runs: places in a segment reserved for the small pieces that a writer appends step after step, so that the pieces of
-//! one series are adjacent and one request reads them (docs/decisions/008-runs.md).
+//! Runs: space in a segment that is reserved for the small pieces that a writer appends step after step. The pieces
+//! of one series then are adjacent, and one request reads them (docs/decisions/008-runs.md).
 //!
 //! Invariants
-//! - a place is given out once, and lies inside one extent;
-//! - reserved and unused places are zeros, which a sparse file stores only where the extent was filled with them. They
-//!   are at most [`MOST_KEPT`] and the runs of [`MOST_SERIES`].
+//! - a place is used once, and lies inside one extent;
+//! - places that are reserved and unused are zeros, which a sparse file stores only where the extent was filled with
+//!   them. They are at most [`MOST_KEPT`] and the runs of [`MOST_SERIES`].
 
 use std::collections::HashMap;
 
 /// Reserved places begin at multiples of this in the file.
 pub(crate) const PAGE: u64 = 4 << 10;
 
-/// Longer pieces get no run: reading one takes about as long as a request (16 KiB at 1.2 GB/s: 14 us; a request: 16
-/// us).
+/// The longest piece that is put into a run. Reading a longer one takes about as long as a request (16 KiB at 1.2
+/// GB/s: 14 us; a request: 16 us).
 pub(crate) const LONGEST: usize = 16 << 10;
-/// Longest run, in bytes: the size of a good request.
+/// The longest run, in bytes: the size of a good request.
 const RUN: u64 = 64 << 10;
 /// The most pieces of a run, so that scalars do not reserve more than they fill.
 const PIECES: u64 = 256;
-/// A run with fewer pieces is not worth its place. The first run of a series has this many pieces and each later one
-/// twice as many as the one before, so that a series that ends early has reserved no more than it wrote.
+/// The fewest pieces of a run that is worth its space. The first run of a series has this many pieces, and each later
+/// one twice as many as the one before. So a series that ends early has reserved no more than it wrote.
 const FEWEST: u64 = 4;
-/// Pieces of a series that are appended to the log before it is expected to go on.
+/// The number of pieces of a series that are appended to the log before the series is expected to continue.
 const WAITS: u32 = 2;
-/// The most series that are followed.
+/// The most series that are tracked.
 const MOST_SERIES: usize = 1024;
-/// The largest extent for runs; it has room for one run of every series.
+/// The largest extent for runs. It has space for one run of every series.
 const MOST_KEPT: u64 = 1 << 20;
-/// Where a piece goes.
+/// The destination of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// To the log, as any piece.
+    /// The log, like any piece.
     Log,
-    /// At this byte of the segment.
+    /// This byte of the segment.
     At(u64),
-    /// In a run for which an extent of this many bytes must be reserved first, from the beginning of a page.
+    /// A run for which an extent of this many bytes must be reserved first, from the beginning of a page.
     Keep(u64),
 }
 
-/// Bytes of a segment that are not given out yet.
+/// Bytes of a segment that are not used yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room {
     at: u64,
@@ -55,12 +55,12 @@ impl Room {
     }
 }
 
-/// What is known of a series.
+/// The state of a series.
 #[derive(Clone, Copy, Debug, Default)]
 struct Series {
-    /// How often it was seen, at most [`WAITS`].
+    /// The number of its pieces seen, at most [`WAITS`].
     seen: u32,
-    /// Pieces of its next run.
+    /// The number of pieces of its next run.
     pieces: u64,
     run: Room,
 }
@@ -69,7 +69,7 @@ struct Series {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     series: HashMap<u64, Series>,
-    /// What is kept for runs.
+    /// The space reserved for runs.
     kept: Room,
     longest: u64,
 }
@@ -80,7 +80,7 @@ impl Runs {
         Runs { longest: RUN.min(limit / 256), ..Runs::default() }
     }
 
-    /// Where the next piece of a series goes that takes up `room` bytes, a multiple of 8.
+    /// The destination of the next piece of a series. It occupies `room` bytes, a multiple of 8.
     pub(crate) fn next(&mut self, series: u64, room: u64) -> Place {
         let known = self.series.len() as u64;
         if self.longest < FEWEST * room || known >= MOST_SERIES as u64 && !self.series.contains_key(&series) {
@@ -95,7 +95,7 @@ impl Runs {
             return Place::At(at);
         }
         let run = (own.pieces * room).min(self.longest) / 8 * 8;
-        // Pieces that are not much shorter than a page are written to as few as they can be.
+        // Pieces that are not much shorter than a page begin at pages, so that each touches as few pages as possible.
         let step = if room > PAGE / 2 { PAGE } else { 8 };
         match self.kept.take(run, step) {
             None => Place::Keep((known * run.next_multiple_of(step)).clamp(run, MOST_KEPT)),
@@ -107,7 +107,7 @@ impl Runs {
         }
     }
 
-    /// An extent was reserved for runs.
+    /// Records that an extent was reserved for runs.
     pub(crate) fn keep(&mut self, at: u64, len: u64) {
         self.kept = Room { at, end: at + len };
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_goes_on_gets_places_one_behind_the_other() {
+    fn a_series_that_continues_gets_adjacent_places() {
         let (mut runs, mut end) = (Runs::new(1 << 30), 0);
         let mut series = |series| placed(&mut runs, series, PAGE, &mut end);
         assert_eq!([series(1), series(1), series(2), series(2)], [None; 4], "they may be over");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_given_twice() {
+    fn no_byte_is_used_twice() {
         let (mut runs, mut end) = (Runs::new(1 << 30), 0);
         let mut given: Vec<(u64, u64)> = Vec::new();
         for n in 0..3000u64 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_worth_a_run_goes_to_the_log() {
+    fn pieces_that_are_not_worth_a_run_go_to_the_log() {
         let logged = |limit, room| {
             let mut runs = Runs::new(limit);
             (0..5).all(|_| runs.next(1, room) == Place::Log)

@@ -1,11 +1,11 @@
-//! Reading writers' logs: which closed groups follow a watermark (docs/format/log.md, "Reading a log").
+//! Reads writers' logs: finds the closed groups after a watermark (docs/format/log.md, "Reading a log").
 //!
 //! Invariants
 //! - a torn tail is the normal end of a log; missing bytes before a watermark are damage;
 //! - no byte of a log is used before the CRC of its frame was checked.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_format::entry::Entry;
 use drystone_format::frame::{self, FrameHeader, FrameKind, Next};
@@ -25,12 +25,14 @@ pub(crate) struct Group {
     pub(crate) number: u64,
     pub(crate) step: Option<u64>,
     pub(crate) replace: bool,
-    /// `source` holds the part number.
+    /// In each entry, `source` holds the part number.
     pub(crate) entries: GroupEntries,
-    /// Per part, the bytes of the segment that the entries need.
+    /// For each part, the bytes of the segment that the entries need.
     pub(crate) ends: BTreeMap<u32, u64>,
-    /// Id and uid of the variables of the entries.
+    /// Id and uid of the entries' variables.
     pub(crate) variables: Vec<(u32, u64)>,
+    /// When it was closed, in nanoseconds since 1970; 0: not known.
+    pub(crate) closed: u64,
 }
 
 /// A group whose frames are being read.
@@ -48,7 +50,7 @@ impl Building {
     }
 }
 
-/// Notes which bytes of a segment an entry of a log needs.
+/// Records which bytes of a segment an entry needs.
 fn needs(ends: &mut BTreeMap<u32, u64>, entry: &Entry) {
     let p = &entry.piece;
     if p.length > 0 {
@@ -63,8 +65,8 @@ fn needs(ends: &mut BTreeMap<u32, u64>, entry: &Entry) {
 impl Group {
     fn of(head: GroupHead, built: Building) -> Self {
         let (entries, ends) = (built.entries, built.ends);
-        let GroupHead { step, replace, group, variables, .. } = head;
-        Group { number: group, step, replace, entries, ends, variables }
+        let GroupHead { step, replace, group, variables, closed, .. } = head;
+        Group { number: group, step, replace, entries, ends, variables, closed }
     }
 
     /// A group of few entries that was just written.
@@ -74,7 +76,7 @@ impl Group {
         Group::of(head.clone(), built)
     }
 
-    /// Whether its only frame is all of these bytes.
+    /// Whether its only frame is exactly these bytes.
     fn is_in(&self, bytes: &[u8]) -> bool {
         let Next::Frame { payload, end, .. } = frame::next(bytes, 0, u64::MAX) else { return false };
         let mut building = Building::default();
@@ -96,13 +98,13 @@ struct FrameAt {
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) part: u32,
-    /// Where reading ended.
+    /// The position at which reading ended.
     pub(crate) end: u64,
-    /// Ended with CLOSE.
+    /// Whether it ends with CLOSE.
     pub(crate) closed: bool,
-    /// Bytes after the last sound frame (a torn tail, or one being written).
+    /// The reason why bytes after the last valid frame are not one: a torn tail, or a frame being written.
     pub(crate) torn: Option<Corrupt>,
-    /// A valid frame follows the torn place: a crash of this writer alone cannot cause that.
+    /// Whether a valid frame follows the torn place. A crash of this writer alone cannot cause that.
     pub(crate) damaged: bool,
 }
 
@@ -115,41 +117,41 @@ pub(crate) struct WriterLog {
     pub(crate) groups: Vec<Group>,
     /// Numbers of groups that began and were neither closed nor aborted.
     pub(crate) open_groups: Vec<u64>,
-    /// Numbers of groups that began and were aborted.
+    /// Numbers of groups that began and were aborted, or that a recovery gives up.
     pub(crate) aborted: Vec<u64>,
     frames: Vec<FrameAt>,
 }
 
-/// Where reading of one part begins.
+/// The position at which reading of one part begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartFrom {
     pub(crate) part: u32,
     pub(crate) watermark: u64,
-    /// Length of the idx file, as listed.
+    /// The length of the idx file in the listing.
     pub(crate) len: u64,
 }
 
-/// The end of an idx file that its writer has just appended and need not read back.
+/// The end of an idx file that its writer has just appended, and need not read back.
 #[derive(Debug, Clone)]
 pub(crate) struct Tail {
     pub(crate) part: u32,
     pub(crate) header: FileHeader,
-    /// Where in the idx it begins.
+    /// The position of these bytes in the idx.
     pub(crate) at: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Its group, if it is one frame that begins and closes one.
+    /// The group, if the bytes are one frame that begins and closes it.
     pub(crate) group: Option<Group>,
 }
 
 impl Tail {
-    /// Whether it is everything that would be read.
+    /// Whether these are all bytes that would be read.
     pub(crate) fn is(&self, from: &PartFrom) -> bool {
         self.part == from.part && self.at == from.watermark && self.at + self.bytes.len() as u64 == from.len
     }
 }
 
 impl WriterLog {
-    /// Reads the parts given (ascending, all that exist from the first unsettled one).
+    /// Reads the given parts. They are ascending, and include all that exist from the first unsettled one on.
     pub(crate) fn scan(
         store: &dyn Store,
         writer: u64,
@@ -196,7 +198,7 @@ impl WriterLog {
         Ok(out)
     }
 
-    /// Takes the one group of a tail, as [`frames_of`](Self::frames_of) would find it.
+    /// Takes the only group of a tail, as [`frames_of`](Self::frames_of) would find it.
     fn take(&mut self, group: &Group, from: &PartFrom, at: u64, part: &mut Part) {
         self.frames.push(FrameAt { part: from.part, start: at, group: group.number });
         self.groups.push(group.clone());
@@ -212,7 +214,7 @@ impl WriterLog {
         building: &mut BTreeMap<u64, Building>,
     ) -> Result<()> {
         let mut at = 0u64;
-        let mut ordinal = u64::MAX; // any, for the first
+        let mut ordinal = u64::MAX; // the first frame may have any
         while !part.closed {
             let (header, payload, end) = match frame::next(bytes, at, ordinal) {
                 Next::Frame { header, payload, end } => (header, payload, end),
@@ -234,7 +236,7 @@ impl WriterLog {
                     let slot = building.entry(head.group).or_default();
                     slot.add(payload).map_err(damaged)?;
                     if slot.frames != head.part {
-                        // Its first frames precede the watermark: it was settled earlier.
+                        // The first frames of the group precede the watermark, so it was settled earlier.
                         building.remove(&head.group);
                         at = end.min(bytes.len() as u64);
                         part.end = base + at;
@@ -270,12 +272,30 @@ impl WriterLog {
         Ok(())
     }
 
+    /// Gives up groups, by their places in `groups`, with later groups of the same steps, which were written on top of
+    /// them. They count as aborted from now on. Returns how many they are.
+    pub(crate) fn give_up(&mut self, places: &BTreeSet<usize>) -> usize {
+        let mut steps: BTreeSet<u64> = BTreeSet::new();
+        let mut kept = Vec::with_capacity(self.groups.len());
+        let before = self.groups.len();
+        for (place, group) in std::mem::take(&mut self.groups).into_iter().enumerate() {
+            if places.contains(&place) || group.step.is_some_and(|step| steps.contains(&step)) {
+                steps.extend(group.step);
+                self.aborted.push(group.number);
+            } else {
+                kept.push(group);
+            }
+        }
+        self.groups = kept;
+        before - self.groups.len()
+    }
+
     /// Whether the writer closed its log.
     pub(crate) fn is_closed(&self) -> bool {
         self.parts.last().is_some_and(|p| p.closed)
     }
 
-    /// The watermark of a part once the groups for which `settled` holds are settled.
+    /// The watermark of a part after the groups for which `settled` holds are settled.
     pub(crate) fn watermark(&self, part: &Part, settled: impl Fn(u64) -> bool) -> u64 {
         let pending =
             self.frames.iter().filter(|f| f.part == part.part && !settled(f.group)).map(|f| f.start).min();
@@ -283,8 +303,8 @@ impl WriterLog {
     }
 }
 
-/// The header of a file of the log; `None` if the file is missing, torn, or of another container. `len`: bytes of it
-/// that are read.
+/// The header of a file of the log. `None` if the file is missing, torn, or belongs to another container. `len`: the
+/// number of bytes to read.
 pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) -> Result<Option<FileHeader>> {
     let bytes = match store.read_vec(key, 0, len.min(HEAD) as usize) {
         Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
@@ -298,7 +318,7 @@ pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) ->
     Ok(FileHeader::decode(payload).ok().filter(|header| header.uuid == *uuid))
 }
 
-/// Announces to a far store what [`WriterLog::scan`] will read of the logs of all these writers, one after the other.
+/// Hints to a far store what [`WriterLog::scan`] will read of the logs of all these writers.
 pub(crate) fn prefetch<'p>(store: &dyn Store, writers: impl Iterator<Item = (u64, &'p [PartFrom])>) {
     if store.features().far.is_none() {
         return;
@@ -312,7 +332,8 @@ pub(crate) fn prefetch<'p>(store: &dyn Store, writers: impl Iterator<Item = (u64
     }
 }
 
-/// The header, and the bytes from the watermark (or the beginning) to the end of a part; `None` if even the header is torn.
+/// The header, and the bytes of a part from the watermark (or the beginning) to the end. `None` if even the header is
+/// torn.
 fn read_part(
     store: &dyn Store,
     key: &str,
@@ -321,7 +342,7 @@ fn read_part(
     from: &PartFrom,
 ) -> Result<Option<(FileHeader, Vec<u8>, u64)>> {
     if from.len < from.watermark {
-        return Ok(None); // what is missing was settled: nobody needs it again
+        return Ok(None); // the missing part was settled, and is not needed again
     }
     let head_len = from.len.min(if from.watermark == 0 { from.len } else { HEAD });
     let mut bytes = match store.read_vec(key, 0, head_len as usize) {
@@ -350,7 +371,7 @@ fn read_part(
     Ok(Some((header, bytes, from.watermark)))
 }
 
-/// Whether a valid frame stands at an 8-byte boundary after `at`.
+/// Whether a valid frame begins at an 8-byte boundary after `at`.
 fn frame_behind(bytes: &[u8], at: u64) -> bool {
     let first = (at as usize / 8 + 1) * 8;
     (first..bytes.len().saturating_sub(frame::HEADER - 1))

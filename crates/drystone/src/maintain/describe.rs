@@ -1,7 +1,7 @@
-//! The content of a container in numbers: files, writers, variables, and what waits for a commit. Writes nothing.
+//! Describes a container in numbers: files, writers, variables, and steps that wait for a commit. Writes nothing.
 //!
-//! For people; nothing in the engine relies on it. File sizes and pending steps are those of the moment of the call,
-//! everything else is that of the handle's snapshot.
+//! The result is for people; nothing in the engine depends on it. File sizes and pending steps are those at the time
+//! of the call. Everything else is that of the handle's snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use drystone_plan::tree;
 use drystone_store::StoreError;
 
 use crate::commit::adoption;
-use crate::commit::adoption::{Books, Damaged, Scope, Verdict};
+use crate::commit::adoption::{Books, Damaged, Logs, Scope, Verdict};
 use crate::commit::transaction::Incomplete;
 use crate::container::Container;
 use crate::history::snapshot::Snapshot;
@@ -27,16 +27,16 @@ type BlockKey = (u64, u64, u64, u64, [u64; MAX_NDIM]);
 /// The contents of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Files and their bytes by top folder (`log`, `index`, `manifest`, `zarr`, …); the key is empty for files beside
-    /// the folders.
+    /// Number and bytes of files by top folder (`log`, `index`, `manifest`, `zarr`, …). The key is empty for files
+    /// beside the folders.
     pub files: BTreeMap<String, FileCount>,
     /// Every writer that left a log, by its id.
     pub writers: Vec<WriterInfo>,
-    /// Number of fences: the run that writers with ranks now join.
+    /// The number of fences, which is the run that ranked writers now join.
     pub run: u64,
-    /// Index entries of the snapshot: one per block and leaf member.
+    /// The number of index entries of the snapshot: one per block and leaf member.
     pub entries: u64,
-    /// What the next commit would take, and what it could not take.
+    /// The steps and values that the next commit would take, and those it could not take.
     pub pending: Pending,
 }
 
@@ -53,11 +53,11 @@ pub struct FileCount {
 pub struct WriterInfo {
     /// Its id, which names its files.
     pub id: u64,
-    /// Files its log was cut into.
+    /// The number of files into which its log was cut.
     pub parts: u64,
     /// Bytes of its segments and step records, as stored.
     pub bytes: u64,
-    /// What the snapshot says about it.
+    /// Its state in the snapshot.
     pub state: WriterState,
 }
 
@@ -66,16 +66,16 @@ pub struct WriterInfo {
 pub enum WriterState {
     /// No commit has taken anything from it yet.
     Unseen,
-    /// More may come.
+    /// It may write more.
     Open,
-    /// All it wrote is settled.
+    /// Everything it wrote is settled.
     Closed,
-    /// A recovery shut it out.
+    /// A recovery fenced it.
     Fenced,
 }
 
 impl WriterState {
-    /// One word.
+    /// The state as one word.
     pub const fn name(self) -> &'static str {
         match self {
             WriterState::Unseen => "unseen",
@@ -91,16 +91,16 @@ impl WriterState {
 pub struct Pending {
     /// Steps that the next commit would make visible (or change), ascending.
     pub steps: Vec<u64>,
-    /// Whether something without a step is pending as well.
+    /// Whether values without a step are pending as well.
     pub values: bool,
-    /// Steps that some ranks have not closed: no commit takes them.
+    /// Steps that not all ranks have closed. No commit takes them.
     pub incomplete: Vec<Incomplete>,
-    /// Damage, conflicts and other remarks for people.
+    /// Damage, conflicts and other remarks for the user.
     pub notes: Vec<String>,
 }
 
 impl Pending {
-    /// Does nothing wait?
+    /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && !self.values && self.incomplete.is_empty()
     }
@@ -109,26 +109,26 @@ impl Pending {
 /// The size of one variable in the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VariableUsage {
-    /// Blocks, including overwritten ones, without those of replaced steps.
+    /// Number of blocks, including overwritten ones, without those of replaced steps.
     pub blocks: u64,
-    /// Their subchunks, over all members.
+    /// Number of their subchunks, over all members.
     pub subchunks: u64,
-    /// Payload bytes as stored. For strings only their references count.
+    /// Payload bytes as stored. Strings count with their references only.
     pub stored_bytes: u64,
-    /// Bytes that the same cells take in memory.
+    /// The bytes of the same cells in memory.
     pub decoded_bytes: u64,
-    /// Steps in which there is a block.
+    /// Steps that have a block.
     pub steps: Steps,
-    /// Codec chains in use; the empty text is raw.
+    /// The codec chains in use. The empty text means raw.
     pub transforms: BTreeSet<String>,
-    /// Shapes of the subchunks of cut blocks, at most [`MOST_CUTS`] of them; `None` stands for whole blocks.
+    /// Shapes of the subchunks of cut blocks, at most [`MOST_CUTS`]. `None` stands for blocks that are not cut.
     pub cuts: BTreeSet<Option<Vec<u64>>>,
 }
 
 /// The most different cuts that are reported for a variable.
 pub(crate) const MOST_CUTS: usize = 8;
 
-/// Takes everything that a commit may take.
+/// Takes every group that a commit may take.
 struct Any {
     fence: bool,
 }
@@ -143,8 +143,7 @@ impl Verdict for Any {
 }
 
 impl Container {
-    /// The content of the container: files, writers, pending steps. Lists the store and reads the unsettled ends of
-    /// logs.
+    /// Describes the container: files, writers, pending steps. Lists the store, and reads the unsettled ends of logs.
     pub fn describe(&self) -> Result<Description> {
         self.inner.require_open()?;
         self.inner.require_same()?;
@@ -168,7 +167,7 @@ impl Container {
         }
         let mut writers: BTreeMap<u64, WriterInfo> = BTreeMap::new();
         let files = match self.inner.store.list("") {
-            // Behind a web server only the manifest's content is known.
+            // A store behind a web server cannot list: only the manifest's content is known.
             Err(StoreError::Unsupported { .. }) => {
                 let known = |(&id, &state)| WriterInfo { id, parts: 0, bytes: 0, state };
                 out.writers = states.iter().map(known).collect();
@@ -196,10 +195,10 @@ impl Container {
             writer.parts += u64::from(is_idx);
             writer.bytes += len;
         }
-        let (logs, notes) = adoption::gather(&self.inner, &snapshot, Damaged::GiveUp, None)?;
+        let (logs, notes) = adoption::gather(&self.inner, &snapshot, Damaged::GiveUp, Logs::All)?;
         let books = Books::new(&snapshot, snapshot.sources(&self.inner.pages)?);
         for log in &logs {
-            // It ended after the last commit, which does not know that: nothing more will come.
+            // The log ended after the last commit, which does not show that. Nothing more will come.
             let ended = log.is_closed() && !adoption::has_pending(log, &books);
             if let Some(writer) = writers.get_mut(&log.header.id)
                 && writer.state == WriterState::Open
@@ -217,7 +216,7 @@ impl Container {
     pub fn pending(&self) -> Result<Pending> {
         self.inner.require_open()?;
         let base = self.snapshot();
-        let (logs, notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp, None)?;
+        let (logs, notes) = adoption::gather(&self.inner, &base, Damaged::GiveUp, Logs::All)?;
         self.pending_of(&base, &logs, notes)
     }
 
@@ -251,8 +250,8 @@ impl Container {
         })
     }
 
-    /// What the snapshot keeps of every variable, by its id, wherever its bytes are. Links add nothing. Walks the whole
-    /// index. `stored_bytes` are 0 unless they are asked for, since that reads the tables of cut blocks.
+    /// The usage of every variable in the snapshot, by its id, wherever its bytes are. Links add nothing. Reads the
+    /// whole index. `stored_bytes` are 0 unless requested, since computing them reads the tables of cut blocks.
     pub fn usage(&self, with_stored_bytes: bool) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
         self.inner.require_same()?;
@@ -260,7 +259,7 @@ impl Container {
         let mut out: BTreeMap<u32, VariableUsage> =
             snapshot.schema.variables.keys().map(|id| (*id, VariableUsage::default())).collect();
         let Some(root) = &snapshot.manifest.root else { return Ok(out) };
-        // A block of a record is one entry per leaf member; they have step and put in common.
+        // A block of a record has one entry per leaf member. These entries share step and put.
         let mut seen: BTreeMap<u32, BTreeSet<BlockKey>> = BTreeMap::new();
         let mut failed = None;
         tree::entries(&self.inner.pages, root, &mut |entry| {
@@ -277,7 +276,7 @@ impl Container {
             let block = (entry.step, entry.commit, entry.order, entry.put, entry.offset);
             let replica = entry.encoding.replica > 0;
             if replica {
-                // Its bytes are stored; their decoded size is counted once.
+                // Each member's bytes are stored, but the decoded size is counted once.
             } else if !several || seen.entry(entry.variable).or_default().insert(block) {
                 usage.blocks += 1;
             }

@@ -1,7 +1,7 @@
-//! Least and greatest values of all variables, from the index alone: one walk, without reading values or tables.
+//! Least and greatest values of all variables, from one pass over the index. Reads no values and no tables.
 //!
-//! They describe what was written in all steps. Values hidden by newer blocks count too, so the range may be wider than
-//! what a reader sees; it is never narrower.
+//! The ranges cover everything that was written in all steps. Values that newer blocks hide count too, so a range may
+//! be wider than the values that a reader sees. It is never narrower.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::schema::element_type::kind_of;
 /// A value in the form of statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Extreme {
-    /// Of integers and truth values.
+    /// An integer or truth value.
     Integer(i128),
-    /// Of floats of every width.
+    /// A float of any width.
     Float(f64),
 }
 
@@ -26,7 +26,7 @@ pub enum Extreme {
 pub struct ValueRange {
     /// Path of the variable.
     pub variable: String,
-    /// Path of the member; empty where there are none.
+    /// Path of the member; empty if there are no members.
     pub member: String,
     /// The least value.
     pub least: Extreme,

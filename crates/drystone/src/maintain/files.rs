@@ -1,9 +1,10 @@
-//! Byte files of a container (docs/format/files.md): opened, verified and collected through its handle.
+//! Byte files of a container (docs/format/files.md): opens, verifies and collects them through its handle.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use drystone_file_store::files::Owner;
-use drystone_file_store::{Access, Failure, Files, Usage};
+use drystone_file_store::{Access, Failure, Files, Life, Registry, Seen, Usage};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_store::StoreError;
@@ -21,17 +22,55 @@ impl From<Failure> for Error {
             Failure::Refused(_) | Failure::ReadOnly => Error::invalid(failure.to_string()),
             Failure::Stale => Error::not_found(failure.to_string()),
             Failure::NoAppend(_) => Error::unsupported(failure.to_string()),
+            Failure::Taken { process, key, alone } => Error::conflict(taken(&process, &key, alone)),
+            Failure::Fenced => Error::conflict(failure.to_string()),
         }
     }
 }
 
-/// Whether the process of a mount has certainly ended.
-fn has_ended(text: &str) -> bool {
-    Process::parse(text.as_bytes()).is_some_and(|process| process.is_dead(&Process::current()))
+/// The message of a mount that may not write because another one does.
+fn taken(process: &str, key: &str, alone: bool) -> String {
+    let who = Process::parse(process.as_bytes())
+        .map_or_else(|| "another process".into(), |p| format!("process {} on {}", p.pid, p.host));
+    let why = match alone {
+        true => {
+            "has mounted it with --writeback, and then no other mount may write: unmount it there, or mount here \
+                 without --write"
+        }
+        false => {
+            "writes files of it, and --writeback must be the only mount that writes: unmount it there, or mount \
+                  here with --write"
+        }
+    };
+    format!("{who} {why}; if that machine is gone for good, remove {key} of the container")
+}
+
+/// The registrations of mounts: processes as JSON, with the key `alone` of a mount that must be the only one that
+/// writes.
+const REGISTRY: Registry = Registry { text: registration, look: registered, lease: LEASE };
+/// How long a mount on another machine, alone or gone, may be silent.
+const LEASE: Duration = Duration::from_secs(15);
+
+fn registration(alone: Option<u64>) -> String {
+    Process::current().text_with("alone", alone)
+}
+
+fn registered(text: &str) -> Seen {
+    let me = Process::current();
+    let life = Process::parse(text.as_bytes()).map_or(Life::Unknown, |process| {
+        if process.is_dead(&me) {
+            Life::Ended
+        } else if process.lives(&me) {
+            Life::Lives
+        } else {
+            Life::Unknown
+        }
+    });
+    Seen { life, alone: Process::number_of(text, "alone") }
 }
 
 impl Container {
-    /// The byte files of the container, to read; `None` if it has none, or its store cannot list.
+    /// The byte files of the container, for reading. `None` if it has none, or if its store cannot list.
     pub fn files(&self) -> Result<Option<Arc<Files>>> {
         self.inner.require_open()?;
         match self.inner.store.list(keys::FILES) {
@@ -42,10 +81,11 @@ impl Container {
         }
     }
 
-    /// The byte files of the container, to write. `owner` becomes the owner of their root if there is none yet.
-    pub fn files_to_write(&self, owner: Owner) -> Result<Arc<Files>> {
+    /// The byte files of the container, for writing. `owner` becomes the owner of their root if it has none yet. With
+    /// `alone`, no other process may write files meanwhile. Errors: `Conflict` if another process excludes this one.
+    pub fn files_to_write(&self, owner: Owner, alone: bool) -> Result<Arc<Files>> {
         self.inner.require_writable()?;
-        self.open_files(Access::Write { process: Process::current().text(), dead: has_ended, owner })
+        self.open_files(Access::Write { registry: REGISTRY, owner, alone })
     }
 
     fn open_files(&self, access: Access) -> Result<Arc<Files>> {
@@ -56,12 +96,12 @@ impl Container {
         })
     }
 
-    /// Number and size of the container's files, if it has any.
+    /// The number and size of the container's files, if it has any.
     pub fn files_usage(&self) -> Result<Option<Usage>> {
         self.files()?.map(|files| Ok(files.usage()?)).transpose()
     }
 
-    /// Reads all files and adds damage; returns the bytes read.
+    /// Reads all files and reports damage. Returns the number of bytes read.
     pub(super) fn verify_files(
         &self,
         damage: &mut Vec<Damage>,
@@ -95,7 +135,7 @@ impl Container {
         Ok(bytes)
     }
 
-    /// Removes what no file needs any more; returns keys and lengths.
+    /// Removes objects that no file needs any more. Returns their keys and lengths.
     pub(super) fn collect_files(&self, dry_run: bool) -> Result<Vec<(String, u64)>> {
         let Some(files) = self.files()? else { return Ok(Vec::new()) };
         if dry_run {
@@ -103,6 +143,11 @@ impl Container {
         }
         let owner =
             Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
-        Ok(self.files_to_write(owner)?.collect(false)?)
+        match self.files_to_write(owner, false) {
+            Ok(files) => Ok(files.collect(false)?),
+            // A mount that must be the only one that writes: nothing is removed while another mount writes.
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 }

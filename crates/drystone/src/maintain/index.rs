@@ -1,7 +1,7 @@
-//! Indexes of values added later: bins of blocks that were written without them, as replicas.
+//! Indexes of values that are added later: bins, stored as replicas of blocks that were written without them.
 //!
-//! Why replicas: rewritten blocks would be newer, and could hide what another writer put meanwhile. A replica has the
-//! age of its block, so it hides nothing, and whatever hides the block hides it.
+//! Rewritten blocks would be newer, and could hide data that another writer put meanwhile. A replica has the age of
+//! its block, so it hides nothing, and a newer block hides both.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +20,14 @@ use crate::write::aside::Aside;
 use crate::write::block;
 use crate::{Error, ErrorKind, Result};
 
-/// The codec of bins, as in variables that were created with them.
+/// The codec of bins. Variables that are created with bins use the same one.
 const CHAIN: &str = "alacrity:bits=13";
-/// Smaller blocks are read whole in any case.
+/// Smaller blocks are read whole in any case, so they get no index.
 pub(super) const LEAST: u64 = 64 << 10;
-/// The most cells of a subchunk of bins: the size at which they serve best (docs/benchmarks/query.md).
+/// The most cells of a subchunk of bins: queries are fastest at this size (docs/benchmarks/query.md).
 const MOST_CELLS: u64 = 1 << 18;
 
-/// The kind of an index, by the conditions that it serves.
+/// The kind of an index, by the conditions that it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
     /// Values in bins: a query for a range of values reads few bytes.
@@ -39,20 +39,20 @@ pub enum IndexKind {
 /// The result of indexing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexReport {
-    /// Blocks that were indexed; of a record, of each member.
+    /// The number of blocks that were indexed. Each member of a record counts.
     pub blocks: u64,
-    /// Blocks that had an index already.
+    /// The number of blocks that already had an index.
     pub indexed: u64,
-    /// Bytes of the values.
+    /// The bytes of the indexed values.
     pub decoded_bytes: u64,
-    /// Bytes that the index takes.
+    /// The bytes of the index.
     pub bytes: u64,
-    /// The snapshot that has it.
+    /// The version of the snapshot that contains the index.
     pub snapshot: u64,
 }
 
 impl IndexKind {
-    /// `bins` or `zones`.
+    /// Parses `bins` or `zones`.
     pub fn parse(text: &str) -> Result<IndexKind> {
         match text {
             "bins" => Ok(IndexKind::Bins),
@@ -65,11 +65,11 @@ impl IndexKind {
 }
 
 impl Container {
-    /// Indexes the visible blocks of a variable, or of a member (`P.x`), in the newest snapshot that have no index, in
-    /// one commit. Blocks of less than 64 KiB are left out. Later blocks are not indexed: call it again.
+    /// Indexes the visible blocks of a variable, or of a member (`P.x`), in the newest snapshot that have no index,
+    /// in one commit. Blocks of less than 64 KiB are left out. Later blocks are not indexed; call it again for them.
     ///
-    /// `progress` gets (blocks done, blocks in all) and may return `false` to stop (`Cancelled`): nothing is committed
-    /// then. Errors: `InvalidArgument` if values have no order that bins support.
+    /// `progress` receives (blocks done, blocks in all). If it returns `false`, indexing stops with `Cancelled`, and
+    /// nothing is committed. Errors: `InvalidArgument` if values have no order that bins support.
     pub fn index(
         &self,
         name: &str,
@@ -91,8 +91,8 @@ impl Container {
     }
 
     /// Removes the indexes that [`Container::index`] made of a variable, or of a member, from the next snapshot;
-    /// garbage collection removes their bytes. Returns how many blocks had one. Bins in place of values stay: they are
-    /// the values.
+    /// garbage collection removes their bytes. Returns how many blocks had one. Bins in place of values stay, since
+    /// they are the values.
     pub fn drop_index(&self, name: &str) -> Result<u64> {
         self.inner.require_writable()?;
         let (newest, _) = self.inner.newest()?;
@@ -102,7 +102,7 @@ impl Container {
         self.drop_replicas(variable, members.into_iter().map(|(number, _)| number).collect(), BINS)
     }
 
-    /// Removes the replicas of one number from the next snapshot; returns how many there were.
+    /// Removes the replicas with one number from the next snapshot. Returns how many there were.
     pub(super) fn drop_replicas(&self, variable: u32, members: BTreeSet<u32>, number: u32) -> Result<u64> {
         let mut dropped = 0;
         let done = transact(&self.inner, |base, _| {
@@ -216,8 +216,8 @@ fn chain() -> Result<Chain> {
     Chain::parse(CHAIN).map_err(|e| Error::unsupported(format!("{CHAIN}: {e}")))
 }
 
-/// The subchunks for the bins of a block: its own if these are decoded whole, else at most [`MOST_CELLS`] cells, in
-/// whole rows.
+/// The subchunks for the bins of a block: its own if these are decoded whole, else whole rows of at most
+/// [`MOST_CELLS`] cells.
 fn cut(block: &Entry) -> Vec<u64> {
     let ndim = usize::from(block.ndim);
     let mut cut =

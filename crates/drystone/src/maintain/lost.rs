@@ -1,4 +1,4 @@
-//! Objects that the newest snapshot names and the store lacks, found without reading a payload.
+//! Objects that the newest snapshot names and the store lacks. Reads no payload.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::history::loss::Loss;
 use crate::{ErrorKind, Result};
 
 impl Container {
-    /// Lost objects of the newest snapshot: manifests, and files of the log that are missing or too short. Looks at
-    /// names and lengths only; [`Container::verify`] reads everything.
+    /// The lost objects of the newest snapshot: manifests, and files of the log that are missing or too short. Checks
+    /// only names and lengths; [`Container::verify`] reads everything.
     pub fn lost(&self) -> Result<Vec<Damage>> {
         self.inner.require_open()?;
         let mut out: Vec<Damage> = Vec::new();

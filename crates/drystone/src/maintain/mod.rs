@@ -1,10 +1,10 @@
-//! Operations for maintenance: describing a container, verifying it, recovering it, collecting garbage, indexing,
-//! sorting.
+//! Maintenance operations: describe a container, verify it, recover it, collect garbage, index and sort values.
 
 pub(crate) mod describe;
 pub(crate) mod extremes;
 mod files;
 pub(crate) mod gc;
+mod given_up;
 pub(crate) mod index;
 pub(crate) mod levels;
 mod lost;

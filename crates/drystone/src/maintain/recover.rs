@@ -1,9 +1,9 @@
-//! Recovery after a run that died: decides about steps that were closed and not committed, and fences its writers.
+//! Recovery after a run that died: settles steps that were closed and not committed, and fences the run's writers.
 //!
-//! Under `async` it also looks behind the last flush: commits whose bytes a power cut destroyed are passed over
-//! completely, and the groups that survived are adopted again, each verified. Its decisions are flushed before it
-//! returns: if the fence were lost in a later power cut, groups of the dead run and of the next would be adopted
-//! together.
+//! Under `async` it also checks the commits after the last flush. Commits whose bytes a power cut destroyed are
+//! passed over completely, and the surviving groups are verified and adopted again. The result is flushed before
+//! `recover` returns. If a later power cut destroyed the fence, groups of the dead run and of the next run would be
+//! adopted together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use drystone_store_tiers::Rebuilt;
 use crate::base::span::{self, SpanKind};
 use crate::base::sync::lock;
 use crate::commit::adoption;
-use crate::commit::adoption::{Damaged, Scope, Verdict};
+use crate::commit::adoption::{Damaged, Logs, Scope, Verdict};
 use crate::commit::transaction;
 use crate::commit::transaction::Incomplete;
 use crate::container::{Container, Inner, StagedPart};
@@ -25,10 +25,11 @@ use crate::history::loss::{self, Losses};
 use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
+use crate::maintain::given_up::{Parts, drop_steps, give_up_lost};
 use crate::read::checker::Checker;
 use crate::{Error, ErrorKind, Result};
 
-/// What to do with complete but uncommitted steps.
+/// The decision about complete but uncommitted steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adopt {
     /// Commit them.
@@ -48,15 +49,15 @@ pub struct RecoverReport {
     pub adopted: Vec<u64>,
     /// Complete steps that were dropped at the caller's request.
     pub discarded: Vec<u64>,
-    /// Steps that not all ranks had closed: dropped.
+    /// Steps that were dropped because not all ranks had closed them.
     pub incomplete: Vec<Incomplete>,
-    /// Steps with parts that were rebuilt from other nodes, none of which is lost.
+    /// Steps with parts that were rebuilt from other nodes, and without lost parts.
     pub rebuilt: Vec<u64>,
-    /// Steps dropped because their bytes did not survive, and other remarks for people.
+    /// Steps that were dropped because their bytes did not survive, and other remarks for the user.
     pub notes: Vec<String>,
-    /// Number of the run that begins now.
+    /// The number of the run that begins now.
     pub run: u64,
-    /// Snapshot that contains the result.
+    /// The version of the snapshot that contains the result.
     pub version: u64,
 }
 
@@ -82,12 +83,12 @@ impl Verdict for Choice<'_> {
 }
 
 impl Container {
-    /// Settles what a dead run left: commits (`adopt`) its complete uncommitted steps or drops them, drops incomplete
-    /// ones, and fences its writers, so that nothing they still do becomes visible. A new run begins.
+    /// Settles what a dead run left. It commits or drops complete uncommitted steps (`adopt`), drops incomplete ones,
+    /// and fences the run's writers, so that nothing they still do becomes visible. A new run begins.
     ///
-    /// Parts that are missing in all tiers of this node are rebuilt if other nodes keep parity of them, and else given
-    /// up; other parts wait for their drain, wherever they are. `lost_nodes` are lost for good, with everything in their
-    /// tiers that home lacks.
+    /// Parts that are missing in all tiers of this node are rebuilt if other nodes keep parity of them, and otherwise
+    /// given up. Other parts wait for their drain, wherever they are. `lost_nodes` are lost for good, with everything
+    /// in their tiers that is not home.
     pub fn recover(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
         let begun = span::begin(SpanKind::Recover);
         let report = self.settle_runs(adopt, lost_nodes)?;
@@ -104,23 +105,27 @@ impl Container {
         let mended: Vec<String> = inner.mend_floor()?.into_iter().chain(inner.mend_log_packs()?).collect();
         let (mut gone, mut rebuilt) = (Vec::new(), Rebuilt::default());
         if let Some(tiers) = &inner.tiers {
-            gone = tiers.store.lost(lost_nodes)?;
-            rebuilt = tiers
-                .store
-                .rebuild(&gone, lost_nodes)
-                .map_err(|e| Error::from(e).while_doing("rebuilding what was lost with its tiers"))?;
+            gone = tiers.store.lost_parts(lost_nodes)?;
+            rebuilt = tiers.store.rebuild(&gone, lost_nodes).map_err(|e| {
+                Error::from(e).while_doing("rebuilding parts that were lost with their tiers")
+            })?;
             gone.retain(|part| !rebuilt.parts.contains(part));
-            tiers.store.give_up(&gone)?;
+            tiers.store.mark_missing(&gone)?;
         }
+        let lost_parts: Parts = gone.iter().map(|part| part.part).collect();
+        let mut staged: Parts = inner.away()?.into_iter().map(|part| part.part).collect();
+        staged.extend(&lost_parts);
+        let mut broken: BTreeMap<(u64, u32), String> = BTreeMap::new();
         loop {
             let (newest, top) = inner.newest()?;
             let losses = lock(&inner.losses).clone();
             let mut seen = losses.steps.clone();
-            let (base, mut notes) = sound_base(inner, newest.clone())?;
-            let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
+            let (base, mut notes) = sound_base(inner, newest.clone(), &staged, &mut broken)?;
+            let (logs, strange) = adoption::gather(inner, &base, Damaged::GiveUp, Logs::All)?;
             notes.extend(strange);
-            let broken = broken_groups(inner, &base, &logs, &mut notes)?;
-            let choice = Choice { adopt, broken };
+            let damaged = broken.iter().filter(|(part, _)| !lost_parts.contains(part));
+            notes.extend(damaged.map(|(_, why)| why.clone()));
+            let choice = Choice { adopt, broken: broken_groups(inner, &base, &logs, &mut notes)? };
             let sources = base.sources(&inner.pages)?;
             let version = top + 1;
             let change = adoption::plan(&base, sources, &logs, Scope::All, version, &choice)?;
@@ -131,18 +136,9 @@ impl Container {
             report.discarded.retain(|s| !report.adopted.contains(s));
             report.incomplete = change.incomplete.clone();
             notes.extend(change.notes.iter().cloned());
-            let after = change.steps.as_ref().unwrap_or(&base.steps);
-            seen.extend(loss::missing(&newest.steps, after));
-            seen.retain(|step| !after.contains(*step) && !report.discarded.contains(step));
-            if !seen.is_empty() {
-                notes.push(format!(
-                    "{} were committed and are given up: their bytes are not there",
-                    loss::in_words(&seen)
-                ));
-            }
             notes.extend(mended.clone());
             notes.extend(part_notes(&gone, "that were not home are lost with the tiers of"));
-            notes.extend(part_notes(&rebuilt.parts, "are rebuilt of what was lost with the tiers of"));
+            notes.extend(part_notes(&rebuilt.parts, "were rebuilt after the loss of the tiers of"));
             notes.extend(rebuilt.notes.iter().cloned());
             let lost: BTreeSet<u64> = gone.iter().filter_map(|part| part.step).collect();
             let back: BTreeSet<u64> = rebuilt.parts.iter().filter_map(|part| part.step).collect();
@@ -154,15 +150,33 @@ impl Container {
                 if !losses.found.is_empty() {
                     inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
                 }
+                let may_lack: Parts = lost_parts.iter().chain(broken.keys()).copied().collect();
+                let left = match may_lack.is_empty() {
+                    true => inner.newest_known().0,
+                    false => drop_steps(inner, &may_lack)?,
+                };
+                report.version = report.version.max(left.version());
+                report.adopted.retain(|step| left.steps.contains(*step));
+                seen.extend(loss::missing(&newest.steps, &left.steps));
+                seen.retain(|step| !left.steps.contains(*step) && !report.discarded.contains(step));
+                if !seen.is_empty() {
+                    let (were, their) = match seen.len() {
+                        1 => ("was committed and is", "its"),
+                        _ => ("were committed and are", "their"),
+                    };
+                    let what = loss::in_words(&seen);
+                    report.notes.push(format!("{what} {were} given up: {their} bytes are not there"));
+                }
+                report.notes.extend(give_up_lost(inner)?);
                 // If a power cut could destroy the fence, the dead run would mix with the next one.
                 let flushed = inner.flush();
-                // Parts under way on other nodes: the version is marked when they are home.
+                // Parts on other nodes are still to be drained. The version is marked when they are home.
                 if !flushed.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotYetHome) {
                     flushed
                         .map_err(|e| e.while_doing("the recovery is committed, but could not be flushed"))?;
                 }
                 if let Some(tiers) = &inner.tiers {
-                    tiers.store.forget_given_up()?;
+                    tiers.store.unregister_missing()?;
                 }
                 return Ok(report);
             }
@@ -193,8 +207,16 @@ fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u6
     out.into_iter().collect()
 }
 
-/// The newest snapshot all of whose unflushed objects are intact: pages, and the bytes of every entry.
-fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot>, Vec<String>)> {
+/// The newest snapshot whose unflushed objects are all intact: pages, and the bytes of every entry.
+///
+/// Lost or damaged bytes of parts that were only in tiers (`staged`) undo no snapshot: everything else is home. Such
+/// parts are added to `broken`, with the reason.
+fn sound_base(
+    inner: &Arc<Inner>,
+    newest: Arc<Snapshot>,
+    staged: &Parts,
+    broken: &mut BTreeMap<(u64, u32), String>,
+) -> Result<(Arc<Snapshot>, Vec<String>)> {
     let mut notes = Vec::new();
     if inner.identity.durability == Durability::Durable {
         return Ok((newest, notes));
@@ -202,7 +224,7 @@ fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot
     let marked = inner.last_marked(&newest).max(descent::newest_mark(inner.store.as_ref())?);
     let mut base = newest;
     while base.version() > marked {
-        let Some((commit, why)) = unsound(inner, &base, marked)? else { break };
+        let Some((commit, why)) = unsound(inner, &base, marked, (staged, broken))? else { break };
         let from = base.version();
         base = Arc::new(before(inner, &base, commit.min(from), marked, &why)?);
         notes.push(format!(
@@ -213,8 +235,17 @@ fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot
     Ok((base, notes))
 }
 
-/// The earliest commit above `marked` whose pages or bytes are damaged, and how.
-fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Option<(u64, String)>> {
+/// The earliest commit above `marked` whose pages or bytes are damaged, with the reason.
+fn unsound(
+    inner: &Arc<Inner>,
+    snapshot: &Snapshot,
+    marked: u64,
+    (staged, broken): (&Parts, &mut BTreeMap<(u64, u32), String>),
+) -> Result<Option<(u64, String)>> {
+    let part_of = |entry: &Entry| {
+        let source = snapshot.source(&inner.pages, entry.source).ok()?;
+        Some((source.writer, source.part)).filter(|part| staged.contains(part))
+    };
     let mut checker = Checker::new(inner, snapshot);
     let mut bad: Option<(u64, String)> = None;
     let mut failed = None;
@@ -225,9 +256,12 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
         }
         match checker.entry(entry) {
             Ok(_) => {}
-            // It is on another node, and not home yet.
+            // The bytes are on another node, and not home yet.
             Err(e) if e.kind() == ErrorKind::NotYetHome => {}
-            Err(e) if e.kind() == ErrorKind::Corrupt => bad = Some((entry.commit, e.to_string())),
+            Err(e) if e.kind() == ErrorKind::Corrupt => match part_of(entry) {
+                Some(part) => drop(broken.entry(part).or_insert_with(|| e.to_string())),
+                None => bad = Some((entry.commit, e.to_string())),
+            },
             Err(e) => failed = Some(e),
         }
     };
@@ -260,7 +294,7 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
     }
 }
 
-/// The newest readable snapshot before `commit` in the ancestry of `of`; flushed ones must be readable.
+/// The newest readable snapshot before `commit` among the ancestors of `of`. Flushed ones must be readable.
 fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> Result<Snapshot> {
     let mut version = of.manifest.parent;
     loop {
@@ -286,7 +320,7 @@ fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> 
     }
 }
 
-/// Closed groups whose bytes do not match their checksums: (writer, group).
+/// The closed groups whose bytes do not match their checksums: (writer, group).
 fn broken_groups(
     inner: &Arc<Inner>,
     base: &Snapshot,
@@ -312,7 +346,7 @@ fn group_damage(checker: &mut Checker<'_>, log: &WriterLog, group: &Group) -> Re
         group.entries.each(&mut |entry| checker.entry_in(log.header.id, entry.source, &entry).map(drop));
     match checked {
         Ok(()) => Ok(None),
-        // It is on another node, and not home yet.
+        // The bytes are on another node, and not home yet.
         Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(None),
         Err(e) if e.kind() == ErrorKind::Corrupt => Ok(Some(e.to_string())),
         Err(e) => Err(e),

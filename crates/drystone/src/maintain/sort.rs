@@ -1,8 +1,8 @@
-//! Sorted replicas: the values of a variable of particles in ascending order, with values of other variables at the
-//! same cells.
+//! Sorted replicas: the values of a variable of particles in ascending order, together with values of other variables
+//! at the same cells.
 //!
-//! They are replicas of the blocks of the key. The other columns lie in the same pieces, each under the name of its
-//! original block, so a query can tell whether that block is still visible there.
+//! They are replicas of the blocks of the key. The other columns lie in the same pieces, each named after its
+//! original block, so a query can check whether that block is still visible there.
 
 use std::sync::Arc;
 
@@ -20,31 +20,31 @@ use crate::schema::near_miss::no_such;
 use crate::write::aside::Aside;
 use crate::{Error, ErrorKind, Result};
 
-/// How the key is kept.
+/// The codec of sorted replicas.
 const CHAIN: &str = "sorted";
 /// The most cells that are sorted together.
 const MOST_CELLS: u64 = 1 << 20;
 
-/// A column of the group: the variable, and a leaf of it.
+/// A column of the group: a variable and one of its leaves.
 struct Column {
     path: String,
     leaf: u32,
 }
 
-/// The columns of a group: the key, and the others.
+/// The columns of a group: the key and the others.
 struct Columns {
     key: Column,
     others: Vec<Column>,
 }
 
 impl Container {
-    /// Makes sorted replicas of a group of variables of one dimension, or of a record: of each visible block of the key
-    /// `by` in the newest snapshot, in one commit. Blocks of less than 64 KiB are left out. Later blocks are not
-    /// sorted: call it again.
+    /// Makes sorted replicas of a group of variables of one dimension, or of a record: one for each visible block of
+    /// the key `by` in the newest snapshot, in one commit. Blocks of less than 64 KiB are left out. Later blocks are
+    /// not sorted; call it again for them.
     ///
-    /// `progress` gets (blocks done, blocks in all) and may return `false` to stop (`Cancelled`): nothing is committed
-    /// then. Errors: `InvalidArgument` if the key has no order, or the variables have several dimensions or different
-    /// shapes.
+    /// `progress` receives (blocks done, blocks in all). If it returns `false`, sorting stops with `Cancelled`, and
+    /// nothing is committed. Errors: `InvalidArgument` if the key has no order, or the variables have several
+    /// dimensions or different shapes.
     pub fn sort(
         &self,
         name: &str,
@@ -58,8 +58,8 @@ impl Container {
             .map_err(|e| e.while_doing(format!("sorting \"{name}\" by \"{by}\"")))
     }
 
-    /// Removes sorted replicas from the next snapshot; garbage collection removes their bytes. Returns how many blocks
-    /// of the key had one.
+    /// Removes sorted replicas from the next snapshot; garbage collection removes their bytes. Returns how many
+    /// blocks of the key had one.
     pub fn drop_sort(&self, name: &str, by: &str) -> Result<u64> {
         self.inner.require_writable()?;
         let (newest, _) = self.inner.newest()?;
@@ -91,7 +91,7 @@ impl Container {
         for path in paths {
             let Some(variable) = schema.resolve(&path) else { continue };
             let own = path.rsplit('/').next().unwrap_or(&path);
-            for (leaf, Leaf { path: member, .. }) in (0u32..).zip(variable.dtype.leaves()) {
+            for (leaf, Leaf { path: member, dtype, .. }) in (0u32..).zip(variable.dtype.leaves()) {
                 let spelt = match (schema.resolve(name).is_some(), member.is_empty()) {
                     (true, _) => member.clone(),
                     (false, true) => own.to_owned(),
@@ -103,18 +103,23 @@ impl Container {
                 if spelt == by {
                     shape = Some(form);
                     key = Some(column);
-                } else if !variable.local && !variable.dtype.is_blob() && variable.shape.len() == 1 {
+                } else if !variable.local && !dtype.is_blob() && variable.shape.len() == 1 {
                     others.push((column, form));
                 }
             }
         }
         let Some((key, shape)) = key.zip(shape) else {
+            if names.iter().all(String::is_empty) {
+                return Err(Error::invalid(format!(
+                    "\"{name}\" has no members: name a record variable, or the group of \"{name}\""
+                )));
+            }
             return Err(Error::not_found(format!("\"{name}\" has no \"{by}\"; it has {}", names.join(", "))));
         };
         if shape.0.len() != 1 {
             let found = shape.0.len();
             return Err(Error::invalid(format!(
-                "\"{by}\" has {found} dimensions: what is sorted has one, as particles have"
+                "\"{by}\" has {found} dimensions: sorting needs one, as for particles"
             )));
         }
         let others =
@@ -206,7 +211,7 @@ impl Container {
     }
 }
 
-/// Cells that are sorted together: whole subchunks if these are decoded whole.
+/// The number of cells that are sorted together. It covers whole subchunks if these are decoded whole.
 fn cut(block: &Entry) -> u64 {
     let own = block.cut[0].max(1);
     let most = match block.encoding.chain.is_empty() {

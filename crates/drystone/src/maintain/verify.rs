@@ -1,4 +1,4 @@
-//! Verification: checks every byte that a snapshot refers to against its checksums, and names what is damaged.
+//! Verification: checks every byte to which a snapshot refers against its checksum, and reports damage.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ use crate::{Error, ErrorKind, Result};
 /// The most bytes between two reports of progress.
 const PROGRESS_BYTES: u64 = 16 << 20;
 
-/// Something that cannot be read as it was written.
+/// An object that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The object, as far as known.
+    /// The key of the object, as far as known.
     pub key: String,
-    /// Variable path, if one is affected.
+    /// Path of the affected variable, if there is one.
     pub variable: Option<String>,
-    /// Step, if one is affected.
+    /// The affected step, if there is one.
     pub step: Option<u64>,
-    /// What is wrong.
+    /// The description of the damage.
     pub message: String,
 }
 
@@ -44,30 +44,30 @@ pub struct VerifyReport {
     pub manifests: u64,
     /// Shards of the published replica checked.
     pub shards: u64,
-    /// Shards that were replaced since the snapshot, which reads the log instead.
+    /// Shards that were replaced since the snapshot. Reads of the snapshot use the log there.
     pub moved: u64,
-    /// Damage that was found; empty if there is none.
+    /// The damage found; empty if there is none.
     pub damage: Vec<Damage>,
-    /// Bytes that are not home, by the node whose tiers hold them. Those of other nodes were not read.
+    /// Bytes that are not home, by the node whose tiers hold them. Bytes on other nodes were not read.
     pub away: BTreeMap<String, u64>,
 }
 
 impl Container {
-    /// The same, and also compares decoded published chunks with the log.
+    /// As [`verify`](Self::verify); also compares decoded published chunks with the log.
     pub fn verify_values(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
-        let mut report = self.verify(progress)?;
-        let values = self.verify_published(true, progress)?;
-        report
-            .damage
-            .extend(values.damage.into_iter().filter(|d| d.message.contains("is not what the log holds")));
-        Ok(report)
+        self.verify_all(true, progress)
     }
 
-    /// Checks everything the handle's snapshot refers to, the manifests of the snapshots before it, and the published replica
-    /// ([`Container::verify_published`]).
+    /// Checks everything to which the handle's snapshot refers, the manifests of earlier snapshots, and the published
+    /// replica ([`Container::verify_published`]).
     ///
-    /// `progress` gets (entries done, entries in all) now and then and may return `false` to stop (`Cancelled`).
+    /// `progress` receives (entries done, entries in all) now and then. If it returns `false`, verification stops
+    /// with `Cancelled`.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
+        self.verify_all(false, progress)
+    }
+
+    fn verify_all(&self, values: bool, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
         self.inner.require_open()?;
         self.inner.require_same()?;
         let inner = &self.inner;
@@ -86,7 +86,7 @@ impl Container {
                     }
                     version = manifest.parent.min(version - 1);
                 }
-                // What is older has expired.
+                // Older snapshots have expired.
                 Err(_) if manifests::is_gone(inner.store.as_ref(), version) => break,
                 Err(e) => {
                     if !manifests::is_void(inner.store.as_ref(), version) {
@@ -102,16 +102,14 @@ impl Container {
         for (key, message) in inner.broken_packs()?.into_iter().chain(inner.broken_log_packs()?) {
             report.damage.push(damage(key, message));
         }
-        let here = inner.tiers.as_ref().and_then(|tiers| tiers.store.node()).map(|node| node.name.clone());
-        for part in inner.away_of(&snapshot)? {
-            // What this node's tiers should have and do not have is damage, not a matter of waiting.
-            if here.as_ref() == Some(&part.node) && part.bytes > 0 {
+        for part in inner.parts_not_home(&snapshot)? {
+            // If this node's tiers should have a part and do not, that is damage: waiting for its drain would not
+            // help.
+            if part.missing {
                 let key = keys::segment(part.part.0, part.part.1);
-                if let Err(error @ StoreError::NotHome { .. }) = inner.store.read_vec(&key, part.bytes - 1, 1)
-                {
-                    report.damage.push(damage(key, error.to_string()));
-                    continue;
-                }
+                let message = inner.gone(&part, "a part that is not home is lost").to_string();
+                report.damage.push(Damage { key, variable: None, step: part.step, message });
+                continue;
             }
             *report.away.entry(part.node).or_default() += part.bytes;
         }
@@ -137,7 +135,7 @@ impl Container {
             }
             Err(e) => return Err(e),
         }
-        let published = self.verify_published(false, &mut |_, _| progress(0, snapshot.entry_count()))?;
+        let published = self.verify_published(values, &mut |_, _| progress(0, snapshot.entry_count()))?;
         report.bytes += published.bytes;
         (report.shards, report.moved) = (published.shards, published.moved);
         report.damage.extend(published.damage);
@@ -212,7 +210,8 @@ impl Container {
     /// Compares replicas with their originals, if the index can be read.
     fn verify_replicas(&self, report: &mut VerifyReport) -> Result<()> {
         let snapshot = self.snapshot();
-        for (path, _) in snapshot.schema.named() {
+        // Derived variables have no blocks, so no replicas.
+        for (path, _) in snapshot.schema.named().filter(|(_, variable)| variable.derived.is_none()) {
             let found = self.reading(path, None).and_then(|reading| {
                 let steps = match reading.variable().steps {
                     true => reading.steps()?.into_iter().map(Some).collect(),
@@ -232,14 +231,14 @@ impl Container {
             });
             match found {
                 Err(e) if e.kind() != ErrorKind::Corrupt => return Err(e),
-                _ => {} // what is damaged in the index was reported
+                _ => {} // damage of the index was already reported
             }
         }
         Ok(())
     }
 }
 
-/// Log files that the snapshot refers to: whether their adopted parts are intact.
+/// Checks that the log files to which the snapshot refers contain their adopted parts.
 pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let mut out = Vec::new();
     let sources = snapshot.sources(&inner.pages)?;
@@ -262,9 +261,9 @@ pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damag
     Ok(out)
 }
 
-/// Step records whose file is missing or ends before what commits took from it. Reads do not need them, and a power cut
-/// may destroy them, except during the boot in which they were written. Under `durable` only the file must exist
-/// (docs/decisions/007-small-commits.md).
+/// Step records whose file is missing or ends before the part that commits took from it. Reads do not need step
+/// records. A power cut may destroy them, except during the boot in which they were written. Under `durable` only the
+/// file must exist (docs/decisions/007-small-commits.md).
 fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let durable = inner.identity.durability == Durability::Durable;
     let boot = loss::boot_of(inner.store.as_ref());
@@ -294,7 +293,7 @@ fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     Ok(out)
 }
 
-/// Missing manifests above the snapshot, and the files that writers began on them.
+/// Missing manifests above the snapshot, with the files that writers began on top of them.
 fn lost_bases(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<String, String>> {
     let mut out = BTreeMap::new();
     for (file, header) in loss::headers(inner.store.as_ref(), &inner.identity.uuid, usize::MAX)? {

@@ -1,4 +1,4 @@
-//! Verification of the published replica: every recorded shard against its record, and every chunk in it.
+//! Verification of the published replica: checks every recorded shard against its record, and every chunk in it.
 
 use drystone_format::dtype::DType;
 use drystone_format::keys;
@@ -31,13 +31,14 @@ struct Buffers {
 }
 
 impl Container {
-    /// Checks the published replica that the handle's snapshot records: stamp, length and index of every shard against
-    /// the record, and every chunk against its checksum; with `values` also decoded chunks against the log. Statistics
-    /// beside a shard must match the values; missing ones are no damage.
+    /// Checks the published replica that the handle's snapshot records. Stamp, length and index of every shard are
+    /// compared with the record, and every chunk with its checksum; with `values`, decoded chunks are also compared
+    /// with the log as it was when they were published. If that snapshot has expired, chunks that later snapshots
+    /// wrote to are not compared. Statistics beside a shard must match the values; missing ones are not damage.
     ///
-    /// A shard that was replaced by another valid one is counted and is no damage: the snapshot reads the log there. A
-    /// missing one is damage only in the newest snapshot. `progress` gets (shards done, shards in all) and may return
-    /// `false` to stop.
+    /// A shard that was replaced by another valid one is counted and is not damage: the snapshot reads the log there.
+    /// A missing shard is damage only in the newest snapshot. `progress` receives (shards done, shards in all), and
+    /// stops the verification by returning `false`.
     pub(super) fn verify_published(
         &self,
         values: bool,
@@ -58,14 +59,23 @@ impl Container {
         let mut buffers = Buffers::default();
         for array in arrays.iter() {
             let its = |(_, v): &(&str, &Variable)| (v.id, v.uid) == (array.variable, array.uid);
-            // Shards of deleted variables belong to no variable.
+            // Shards of deleted variables belong to no variable, and are skipped.
             let Some((path, _)) = snapshot.schema.named().find(its) else { continue };
             let path = path.to_owned();
-            let reading = match values {
-                true => Some(self.at(array.version)?.leaf_reading(&path, array.member)?),
-                false => None,
-            };
             let leaf = self.leaf_reading(&path, array.member)?;
+            let expected = match values.then(|| self.published_from(array, &path, &leaf)).transpose() {
+                Err(e) if e.kind() == ErrorKind::Corrupt => {
+                    let key = keys::manifest(array.version);
+                    report.damage.push(Damage {
+                        key,
+                        variable: Some(path.clone()),
+                        step: None,
+                        message: e.to_string(),
+                    });
+                    None
+                }
+                other => other?,
+            };
             let records = match record::shards(&self.inner, array) {
                 Err(e) if e.kind() == ErrorKind::Corrupt => {
                     let key = keys::manifest(snapshot.version());
@@ -89,7 +99,7 @@ impl Container {
                         message,
                     });
                 };
-                match self.verify_shard((array, &leaf), &shard, &key, reading.as_ref(), &mut buffers)? {
+                match self.verify_shard((array, &leaf), &shard, &key, expected.as_ref(), &mut buffers)? {
                     Found::Sound(bytes) => report.bytes += bytes,
                     Found::Other => report.moved += 1,
                     Found::Damaged(what) => damage(what),
@@ -103,12 +113,23 @@ impl Container {
         Ok(report)
     }
 
+    /// The values from which an array was published, or those of the handle's snapshot if that snapshot has expired.
+    fn published_from(&self, array: &Array, path: &str, leaf: &Reading) -> Result<Expected> {
+        match self.at(array.version) {
+            Ok(then) => Ok(Expected { log: then.leaf_reading(path, array.member)?, unless_since: None }),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                Ok(Expected { log: leaf.clone(), unless_since: Some(array.version) })
+            }
+            Err(e) => Err(e),
+        }
+    }
+
     fn verify_shard(
         &self,
         (array, leaf): (&Array, &Reading),
         shard: &Shard,
         key: &str,
-        reading: Option<&Reading>,
+        expected: Option<&Expected>,
         buffers: &mut Buffers,
     ) -> Result<Found> {
         let store = self.inner.store.as_ref();
@@ -133,7 +154,7 @@ impl Container {
         for (number, place) in index.iter().enumerate() {
             buffers.decoded.resize(len as usize, 0);
             match place {
-                None if reading.is_none() && beside.is_none() => continue,
+                None if expected.is_none() && beside.is_none() => continue,
                 None => {
                     let fill = leaf.fill_bytes();
                     buffers
@@ -179,10 +200,17 @@ impl Container {
                     Found::Other
                 });
             }
-            if let Some(reading) = reading
-                && !same_values(array, item, (shard.number, number as u64), reading, buffers)?
-            {
-                let differs = format!("{key}: chunk {number} is not what the log holds");
+            let Some(expected) = expected else { continue };
+            let differs = match same_values(array, item, (shard.number, number as u64), expected, buffers) {
+                Ok(true) => None,
+                Ok(false) => Some(format!("{key}: chunk {number} differs from the log")),
+                Err(e) if e.kind() == ErrorKind::NotYetHome => None,
+                Err(e) if e.kind() == ErrorKind::Corrupt => {
+                    Some(format!("{key}: chunk {number} cannot be compared with the log: {e}"))
+                }
+                Err(e) => return Err(e),
+            };
+            if let Some(differs) = differs {
                 return Ok(if shards::is_same(store, key, shard)? {
                     Found::Damaged(differs)
                 } else {
@@ -194,8 +222,15 @@ impl Container {
     }
 }
 
+/// The values that a replica must have.
+struct Expected {
+    log: Reading,
+    /// Chunks with blocks of later snapshots are not compared: reads take those from the log.
+    unless_since: Option<u64>,
+}
+
 enum Found {
-    /// Bytes read.
+    /// It is intact; holds the number of bytes read.
     Sound(u64),
     Other,
     Damaged(String),
@@ -227,12 +262,12 @@ fn is_told(
     Ok(real == *told)
 }
 
-/// Whether the chunk in `decoded` equals the log.
+/// Whether the chunk in `decoded` equals the log's values.
 fn same_values(
     array: &Array,
     item: u64,
     (shard, chunk): (u64, u64),
-    reading: &Reading,
+    expected: &Expected,
     buffers: &mut Buffers,
 ) -> Result<bool> {
     let Some(grid) = Grid::new(&array.shape, &array.chunk, &array.shard) else { return Ok(false) };
@@ -241,12 +276,18 @@ fn same_values(
         return Ok(true);
     }
     let counts = part.counts();
+    let selection = Selection::boxed(&part.lo, &counts);
+    if let Some(version) = expected.unless_since
+        && expected.log.has_changed_since(version, &selection)?
+    {
+        return Ok(true);
+    }
     buffers.expected.clear();
     buffers.expected.resize((part.cells() * item) as usize, 0);
     let target = Target::dense(&mut buffers.expected, &counts, item as usize)?;
-    reading.read(&Selection::boxed(&part.lo, &counts), &target)?;
+    expected.log.read(&selection, &target)?;
     drop(target);
-    // Row by row: the chunk is as wide as a whole one.
+    // Compares row by row, since the chunk in memory has full width.
     let row = (counts.last().copied().unwrap_or(1) * item) as usize;
     let wide = (grid.chunk.last().copied().unwrap_or(1) * item) as usize;
     Ok(buffers.expected.chunks(row.max(1)).enumerate().all(|(number, expected)| {

@@ -1,4 +1,4 @@
-//! A codec of a plug-in with its parameters, behind the engine's trait of codecs.
+//! A codec of a plug-in with its parameters, behind the engine's codec trait.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ops::Range;
@@ -13,13 +13,13 @@ use super::abi;
 
 type Result<T> = std::result::Result<T, TransformError>;
 
-/// Bytes after the buffer that a codec gets, to detect writes beyond its end.
+/// Bytes after the buffer that a codec receives. They detect writes beyond its end.
 const GUARD: [u8; 16] = *b"drystone guards.";
 /// The most ranges that a codec may request.
 const MOST_RANGES: usize = 1 << 20;
-/// The most bytes of a message that are kept.
+/// The most bytes of an error message that are kept.
 const MOST_SAID: usize = 1000;
-/// Added to three times the decoded length, this is the longest encoded form.
+/// The greatest length of the encoded form is three times the decoded length, plus this.
 const MOST_MORE: usize = 64 << 10;
 
 /// An opened codec.
@@ -29,9 +29,10 @@ pub(super) struct Foreign {
     spec: CodecSpec,
 }
 
-// SAFETY: the header has plug-ins take calls from several threads with the same state, which they do not change.
+// SAFETY: the header requires plug-ins to accept calls from several threads with the same state, which they do not
+// change.
 unsafe impl Send for Foreign {}
-// SAFETY: the same.
+// SAFETY: as above.
 unsafe impl Sync for Foreign {}
 
 impl std::fmt::Debug for Foreign {
@@ -43,7 +44,7 @@ impl std::fmt::Debug for Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         if let Some(close) = self.table.close.filter(|_| !self.state.is_null()) {
-            // SAFETY: the state is what `open` gave, and nobody uses it any more.
+            // SAFETY: the state is the one that `open` returned, and is not used after this.
             unsafe { close(self.state) }
         }
     }
@@ -57,7 +58,8 @@ extern "C" fn say(context: *mut c_void, sentence: *const c_char) {
     if sentence.is_null() {
         return;
     }
-    // SAFETY: the context is the `Said` that `host` was made of, which is not touched meanwhile; the header makes the sentence a text.
+    // SAFETY: the context is the `Said` from which `host` was made, and nothing else uses it during the call. The
+    // header requires the sentence to be a text that ends with NUL.
     let (said, text) = unsafe { (&mut *context.cast::<Said>(), CStr::from_ptr(sentence)) };
     said.0 = text.to_string_lossy().chars().take(MOST_SAID).collect();
 }
@@ -92,12 +94,12 @@ extern "C" fn read(context: *mut c_void, start: u64, end: u64) -> i32 {
 extern "C" fn bound(context: *mut c_void, absolute: f64, relative: f64) {
     // SAFETY: the context is the `Asked` of the call in progress.
     let asked = unsafe { &mut *context.cast::<Asked>() };
-    // An impossible bound counts as none.
+    // An impossible bound counts as no bound.
     let known = |error: f64| if error >= 0.0 { error } else { f64::INFINITY };
     asked.bound = Bound { absolute: known(absolute), relative: known(relative) };
 }
 
-/// What a codec decodes from and to.
+/// The input and the output of a codec's decoding.
 struct Open<'a, 'f, 'p> {
     fetched: &'a Fetched<'f>,
     pieces: &'a mut Pieces<'p>,
@@ -205,7 +207,7 @@ impl Foreign {
         Err(bad(if said.0.is_empty() { format!("refuses {parameters:?}") } else { said.0 }))
     }
 
-    /// The error that a status means; `encoding` blames the codec or its parameters, else the bytes.
+    /// The error that a status denotes. With `encoding` it blames the codec or its parameters, otherwise the bytes.
     fn status(&self, status: i32, said: Said, encoding: bool) -> Result<()> {
         let codec = self.spec.name.clone();
         let what = if said.0.is_empty() { format!("status {status}") } else { said.0 };
@@ -253,7 +255,8 @@ impl Codec for Foreign {
         out.extend_from_slice(&GUARD);
         let (mut written, mut said) = (0, Said::default());
         let place = out.get_mut(start..).map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr);
-        // SAFETY: a function of the plug-in, called as the header says; `place` has `room` bytes and the guard behind them.
+        // SAFETY: a function of the plug-in, called as the header requires; `place` has `room` bytes, followed by the
+        // guard.
         let status = unsafe {
             let (subchunk, len) = (subchunk(logical), data.len() as u64);
             let host = host(&mut said);
@@ -322,14 +325,15 @@ impl Transparent for Foreign {
             read,
             bound,
         };
-        // SAFETY: a function of the plug-in, called as the header says; `asked` is not touched meanwhile.
+        // SAFETY: a function of the plug-in, called as the header requires; nothing else uses `asked` during the
+        // call.
         let status = unsafe {
             let (subchunk, stored, want) =
                 (subchunk(logical), stored_form(stored), want_form(want.precision, &ranges));
             plan_read(self.state, &subchunk, &stored, &want, &plan, &host(&mut said))
         };
         if asked.wrong {
-            return Err(self.corrupt("asks for bytes that do not ascend, are too many, or are not there"));
+            return Err(self.corrupt("asks for bytes that do not ascend, are too many, or do not exist"));
         }
         self.status(status, said, false)?;
         Ok(Planned { ranges: asked.ranges, bound: asked.bound })
@@ -354,7 +358,7 @@ impl Transparent for Foreign {
             fetched,
             place,
         };
-        // SAFETY: a function of the plug-in, called as the header says; `open` is not touched meanwhile.
+        // SAFETY: a function of the plug-in, called as the header requires; nothing else uses `open` during the call.
         let status = unsafe {
             let (subchunk, stored, want) =
                 (subchunk(logical), stored_form(stored), want_form(want.precision, &ranges));

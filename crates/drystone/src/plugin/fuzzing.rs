@@ -1,8 +1,8 @@
-//! The body of the fuzz target of plug-ins: a codec that does whatever the stored bytes say, within the interface of
-//! the header.
+//! The body of the fuzz target of plug-ins: a codec that does whatever the stored bytes say, within the header's
+//! interface.
 //!
-//! It requests ranges, places pieces and returns statuses that the bytes contain. The engine must refuse wrong ones and
-//! never panic, and what it accepts must lie within the subchunk.
+//! The codec requests ranges, places pieces and returns statuses that the bytes contain. The engine must refuse wrong
+//! ones and never panic. Ranges that it accepts must lie within the subchunk.
 
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::{Plugin, abi};
 /// The bytes that a pointer and a length denote.
 ///
 /// # Safety
-/// They are what the engine passed for the call in progress.
+/// The engine must have passed them for the call in progress.
 unsafe fn bytes<'a>(start: *const u8, len: u64) -> &'a [u8] {
     // SAFETY: by the contract above; an empty slice has a pointer that is not null.
     unsafe { std::slice::from_raw_parts(start, len as usize) }
@@ -52,7 +52,7 @@ extern "C" fn encode(
     _: *const abi::Host,
 ) -> i32 {
     let len = len.min(capacity);
-    // SAFETY: the data and the room that the engine gave; they do not overlap.
+    // SAFETY: these are the data and the buffer that the engine passed; they do not overlap.
     unsafe {
         std::ptr::copy_nonoverlapping(data, out, len as usize);
         *written = len;
@@ -69,7 +69,7 @@ extern "C" fn decode(
     len: u64,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: the bytes and the room that the engine gave.
+    // SAFETY: these are the bytes and the buffer that the engine passed.
     let script = unsafe {
         out.write_bytes(7, len as usize);
         bytes(encoded, encoded_len)
@@ -78,7 +78,7 @@ extern "C" fn decode(
 }
 
 extern "C" fn meta_length(_: *const c_void, encoded: *const u8, len: u64) -> u64 {
-    // SAFETY: the bytes that the engine gave.
+    // SAFETY: these are the bytes that the engine passed.
     let first = unsafe { bytes(encoded, len) }.first().copied().unwrap_or(0);
     if first > 250 { u64::MAX } else { u64::from(first) }
 }
@@ -91,7 +91,7 @@ extern "C" fn plan_read(
     plan: *const abi::Plan,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: what the engine gave for this call.
+    // SAFETY: the engine passed these pointers for this call.
     unsafe {
         let script = bytes((*stored).meta, (*stored).meta_length);
         for (start, end) in pairs(script) {
@@ -110,7 +110,8 @@ extern "C" fn decode_part(
     parts: *const abi::Parts,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: what the engine gave for this call; pointers that are not null lead to as many bytes as were asked for.
+    // SAFETY: the engine passed these pointers for this call; those that are not null point to as many bytes as were
+    // requested.
     unsafe {
         let script = bytes((*stored).meta, (*stored).meta_length);
         for (start, end) in pairs(script) {
@@ -141,14 +142,14 @@ fn known() {
             plan_read: Some(plan_read),
             decode_part: Some(decode_part),
         };
-        // SAFETY: a whole table.
+        // SAFETY: the table is complete.
         if let Ok(plugin) = unsafe { Plugin::of(&table) } {
             drop(register("fuzz.scripted", Arc::new(plugin)));
         }
     });
 }
 
-/// Decodes the codec's output whole and in part; accepted ranges ascend and lie within the stored form.
+/// Decodes the codec's output whole and in part. Accepted ranges must ascend and lie within the stored form.
 pub(crate) fn fuzz_plugin(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     known();

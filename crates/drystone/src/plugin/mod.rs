@@ -1,13 +1,13 @@
-//! Plug-ins: codecs in shared libraries, through the interface of `drystone_transform.h`.
+//! Plug-ins: codecs in shared libraries, used through the interface of `drystone_transform.h`.
 //!
-//! A plug-in is code, so nothing that comes with data may load one: only the configuration that the environment names
+//! A plug-in is code, so nothing that comes with data may load one. Only the configuration named by the environment
 //! (`DRYSTONE_CONFIG`) lists files to load. They are loaded by their paths, never searched for. docs/guide/plugins.md
 //! is the guide.
 //!
 //! Invariants
 //! - a library is loaded once and never unloaded, since chains made of its codecs may exist anywhere;
-//! - what a codec states about itself is checked before its name is registered: version, size, functions, name;
-//! - what its functions return is checked like bytes from outside.
+//! - a codec's description of itself is checked before its name is registered: version, size, functions, name;
+//! - results of its functions are checked like bytes from outside.
 
 mod abi;
 mod foreign;
@@ -33,7 +33,7 @@ pub(crate) use fuzzing::fuzz_plugin;
 /// The most codecs of one library.
 const MOST: u32 = 256;
 
-/// Files that were loaded.
+/// The files that were loaded.
 static LOADED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Loads a plug-in, unless it is loaded already, and registers its codecs.
@@ -44,23 +44,23 @@ pub(crate) fn load(path: &Path) -> Result<()> {
     if loaded.contains(&file) {
         return Ok(());
     }
-    // SAFETY: loading runs the library's initialisers; whoever wrote the file into the configuration trusts it.
+    // SAFETY: loading runs the library's initialisers; the author of the configuration trusts the file.
     let library = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) }
         .map_err(|e| named(format!("cannot be loaded: {e}")))?;
-    // SAFETY: the header gives the function of this name this type.
+    // SAFETY: the header gives the function with this name this type.
     let entry = unsafe { library.get::<abi::Entry>(b"drystone_codec\0") }
         .map(|symbol| *symbol)
         .map_err(|_| named("does not export drystone_codec (see drystone_transform.h)".into()))?;
-    // The codecs point into it for as long as the process runs.
+    // The codecs point into the library for as long as the process runs.
     std::mem::forget(library);
     let mut has_codecs = false;
     for number in 0..MOST {
-        // SAFETY: a function of the plug-in, called as the header says.
+        // SAFETY: a function of the plug-in, called as the header requires.
         let codec = unsafe { entry(abi::ABI, number) };
         if codec.is_null() {
             break;
         }
-        // SAFETY: not null; the header has the plug-in keep it for ever.
+        // SAFETY: the pointer is not null, and the header requires the plug-in to keep the codec for ever.
         let maker = unsafe { Plugin::of(codec) }.map_err(named)?;
         let name = maker.name.clone();
         register(&name, Arc::new(maker)).map_err(|e| named(e.to_string()))?;
@@ -82,16 +82,16 @@ struct Plugin {
     table: abi::Codec,
 }
 
-// SAFETY: the pointers in the table are to functions and constants, which the header lets any thread use.
+// SAFETY: the pointers in the table are to functions and constants, which the header permits any thread to use.
 unsafe impl Send for Plugin {}
-// SAFETY: the same.
+// SAFETY: as above.
 unsafe impl Sync for Plugin {}
 
 impl Plugin {
-    /// Copies as much of the codec's table as both sides know, and checks it.
+    /// Copies the part of the codec's table that both sides know, and checks it.
     ///
     /// # Safety
-    /// `codec` points to a structure with as many bytes as its first field says, whose pointers are as the header
+    /// `codec` points to a structure with as many bytes as its first field says, and its pointers are as the header
     /// requires.
     unsafe fn of(codec: *const abi::Codec) -> std::result::Result<Plugin, String> {
         let mut table = abi::Codec {
@@ -108,7 +108,7 @@ impl Plugin {
             plan_read: None,
             decode_part: None,
         };
-        // SAFETY: the first two fields are there in every version.
+        // SAFETY: the first two fields exist in every version.
         let (size, version) = unsafe { ((*codec).struct_size as usize, (*codec).abi) };
         if version != abi::ABI {
             return Err(format!(
@@ -120,12 +120,12 @@ impl Plugin {
             return Err(format!("a codec whose struct_size is {size}; it has at least {} bytes", abi::LEAST));
         }
         let known = size.min(size_of::<abi::Codec>());
-        // SAFETY: both sides have `known` bytes; a function pointer that is not there reads as none.
+        // SAFETY: both sides have `known` bytes. A missing function pointer reads as none.
         unsafe { std::ptr::copy_nonoverlapping(codec.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
         if table.name.is_null() {
             return Err("a codec without a name".into());
         }
-        // SAFETY: the header makes it a text that ends with NUL.
+        // SAFETY: the header requires the name to be a text that ends with NUL.
         let name = unsafe { CStr::from_ptr(table.name) };
         let name = name.to_str().map_err(|_| "a codec whose name is not UTF-8".to_owned())?.to_owned();
         let lacks = |what: &str| Err(format!("the codec {name:?} lacks {what}"));

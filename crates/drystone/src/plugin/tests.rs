@@ -1,4 +1,4 @@
-//! Codecs that describe themselves wrongly, or write out of bounds, are refused with the reason.
+//! Tests that codecs that describe themselves wrongly, or write out of bounds, are refused with the reason.
 
 use std::ffi::{c_char, c_void};
 
@@ -21,7 +21,7 @@ extern "C" fn encode(
     written: *mut u64,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: the byte behind the room belongs to the guard.
+    // SAFETY: the byte after the buffer belongs to the guard.
     unsafe {
         *out.add(capacity as usize) ^= 1;
         *written = 1;
@@ -39,7 +39,7 @@ extern "C" fn decode(
     len: u64,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: the room that was given.
+    // SAFETY: this is the buffer that was passed.
     unsafe { out.write_bytes(7, len as usize) };
     abi::OK
 }
@@ -56,7 +56,7 @@ extern "C" fn plan(
     plan: *const abi::Plan,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: what the caller gives.
+    // SAFETY: the caller passed these pointers.
     unsafe { ((*plan).read)((*plan).context, 5, (*stored).length + 1) }
 }
 
@@ -68,7 +68,7 @@ extern "C" fn part(
     parts: *const abi::Parts,
     _: *const abi::Host,
 ) -> i32 {
-    // SAFETY: what the caller gives.
+    // SAFETY: the caller passed these pointers.
     let (from, to) = unsafe {
         (
             ((*parts).fetched)((*parts).context, 9, 3),
@@ -97,7 +97,7 @@ fn table(name: &'static CStr) -> abi::Codec {
 }
 
 fn refused(table: abi::Codec) -> String {
-    // SAFETY: a whole table.
+    // SAFETY: the table is complete.
     match unsafe { Plugin::of(&table) } {
         Ok(_) => "taken".into(),
         Err(problem) => problem,
@@ -117,15 +117,15 @@ fn a_table_of_another_version_or_size_or_with_holes_is_refused() {
     assert!(refused(abi::Codec { meta_length: None, ..good }).contains("go together"));
     // An older plug-in, whose table ends before the functions for parts, is opaque.
     let older = abi::Codec { struct_size: abi::LEAST as u32, ..good };
-    // SAFETY: a whole table, which says that it is shorter.
+    // SAFETY: the table is complete, and states that it is shorter.
     let older = unsafe { Plugin::of(&older) }.unwrap();
     assert!(older.table.plan_read.is_none() && older.table.decode.is_some());
 }
 
 #[test]
-fn names_that_are_taken_or_are_no_names_are_refused() {
+fn taken_and_invalid_names_are_refused() {
     let made = |name: &'static CStr| {
-        // SAFETY: a whole table.
+        // SAFETY: the table is complete.
         let plugin = unsafe { Plugin::of(&table(name)) }.unwrap();
         register(&plugin.name.clone(), Arc::new(plugin)).map_err(|e| e.to_string())
     };
@@ -137,8 +137,8 @@ fn names_that_are_taken_or_are_no_names_are_refused() {
 }
 
 #[test]
-fn a_codec_that_writes_or_asks_beyond_what_there_is_fails_and_harms_nobody() {
-    // SAFETY: a whole table.
+fn a_codec_that_writes_or_reads_out_of_bounds_fails_and_does_no_harm() {
+    // SAFETY: the table is complete.
     let plugin = unsafe { Plugin::of(&table(c"test.hostile")) }.unwrap();
     register("test.hostile", Arc::new(plugin)).unwrap();
     assert!(Chain::parse("test.hostile:3").unwrap_err().to_string().contains("takes no parameters"));
@@ -168,7 +168,7 @@ fn the_header_and_this_program_agree_about_sizes() {
 }
 
 #[test]
-fn a_codec_that_asks_and_answers_at_random_does_no_harm() {
+fn a_codec_with_random_requests_and_results_does_no_harm() {
     let mut state = 7u64;
     let mut random = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -8,11 +8,11 @@ use serde_json::{Map, Value as Json, json};
 use super::base64::{base64, from_base64};
 use super::element::{float, number};
 
-/// The attribute that holds the `zarr.json` that a client of Zarr declared, as text without shape and attributes. It is
-/// not shown in Zarr.
+/// The attribute that holds the `zarr.json` that a Zarr client declared, as text without shape and attributes. Zarr
+/// does not show it.
 pub(super) const DECLARED: &str = "drystone.zarr";
 
-/// The key of our own description of a node.
+/// The key of Drystone's own description of a node.
 pub(super) const OURS: &str = "drystone";
 /// The attributes that mark masked values in the CF conventions.
 const FILL: &str = "_FillValue";
@@ -25,9 +25,9 @@ pub(super) fn object(attrs: &Attrs) -> Map<String, Json> {
     shown.map(|(key, value)| (name(key), json(value))).collect()
 }
 
-/// The attributes of an array with elements of `dtype`. xarray masks by `_FillValue`, which for floats it expects in
-/// base64 of a float64. A mask that is no value of the type is left out: readers would convert it to the nearest value
-/// and mask that.
+/// The attributes of an array with elements of `dtype`. xarray masks cells by `_FillValue`, which it expects in
+/// base64 of a float64 for floats. A mask that is not a value of the type is left out: readers would convert it to
+/// the nearest value and mask that.
 pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
     let mut all = object(attrs);
     all.retain(|name, value| masks_rightly(name, value, dtype));
@@ -38,7 +38,7 @@ pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
         let one = if items.len() == 1 { items.pop() } else { None };
         match one {
             Some(one) => all.insert(FILL.into(), one),
-            None => all.remove(FILL), // xarray takes one, and opens nothing of a hierarchy where it finds more
+            None => all.remove(FILL), // xarray accepts one, and cannot open a hierarchy with more
         };
     }
     let is_float = matches!(scalar, Scalar::F16 | Scalar::F32 | Scalar::F64);
@@ -51,16 +51,16 @@ pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
     all
 }
 
-/// Whether an attribute is no mask, or a mask that is a value of the type.
+/// Whether an attribute is not a mask, or is a mask that is a value of the type.
 pub(super) fn masks_rightly(name: &str, value: &Json, dtype: &DType) -> bool {
     match dtype {
-        DType::Scalar(Scalar::C64 | Scalar::C128) => true, // of which xarray gives the parts
+        DType::Scalar(Scalar::C64 | Scalar::C128) => true, // xarray writes real and imaginary parts
         DType::Scalar(scalar) if MASKS.contains(&name) => holds(*scalar, value),
         _ => true,
     }
 }
 
-/// Whether each number of an attribute is a value of the type, except for rounding. For bfloat16 readers see the bits.
+/// Whether each number of an attribute is a value of the type, except for rounding. Readers see bfloat16 as its bits.
 fn holds(scalar: Scalar, value: &Json) -> bool {
     let bits = 8 * scalar.size();
     match (scalar, value) {
@@ -92,7 +92,7 @@ fn whole(number: &serde_json::Number) -> Option<i128> {
         .or_else(|| number.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < 9e15).map(|x| x as i128))
 }
 
-/// A number, alone or as the only element of an array or list, or in base64 as xarray passes it to Zarr.
+/// A number that is alone or the only element of an array or list, or is in base64 as xarray passes it to Zarr.
 pub(super) fn as_float(value: &Value) -> Option<f64> {
     match value {
         Value::Float(x) => Some(*x),
@@ -140,7 +140,7 @@ pub(super) fn json(value: &Value) -> Json {
     }
 }
 
-/// Nested lists, or one value.
+/// A typed array as nested lists, or as one value.
 fn typed(array: &TypedArray) -> Json {
     let item = array.dtype.item_size() as usize;
     let mut items: Vec<Json> =
@@ -168,7 +168,7 @@ fn element(dtype: &DType, bytes: &[u8]) -> Json {
                 codes.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             json!(text.trim_end_matches('\0'))
         }
-        DType::String | DType::Ragged(_) => Json::Null, // not possible in a typed array
+        DType::String | DType::Ragged(_) => Json::Null, // a typed array cannot hold these
         DType::Record(_) => dtype
             .leaves()
             .into_iter()
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_masks_is_a_value_of_the_type() {
+    fn masks_are_values_of_the_type() {
         let number = |x: f64| json!(x);
         for (scalar, held, others) in [
             (

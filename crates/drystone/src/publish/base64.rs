@@ -1,8 +1,8 @@
-//! Base64, which xarray uses for fill values of floats and zarr-python for those of texts.
+//! Base64: xarray uses it for fill values of floats, zarr-python for fill values of texts.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The float64 from which [`base64`] made this; `None` for other texts.
+/// Decodes a float64 that [`base64`] encoded; `None` for other texts.
 pub(super) fn from_base64(text: &str) -> Option<f64> {
     let digits = text.strip_suffix('=').filter(|digits| digits.len() == 11)?;
     let mut sixes = digits.bytes().map(|byte| DIGITS.iter().position(|digit| *digit == byte));
@@ -10,7 +10,7 @@ pub(super) fn from_base64(text: &str) -> Option<f64> {
     Some(f64::from_le_bytes(((bits >> 2) as u64).to_be_bytes()))
 }
 
-/// Bytes as a text of base64.
+/// Encodes bytes in base64.
 pub(super) fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for group in bytes.chunks(3) {

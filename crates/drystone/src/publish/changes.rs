@@ -1,7 +1,8 @@
-//! What determines each shard: one fingerprint per shard, over the index entries that are visible in it.
+//! One fingerprint per shard, over the visible index entries: it changes when the shard's content does.
 //!
-//! The entries are visited once, in any order, and only sums are kept, so memory grows with the shards and not with the
-//! blocks. Shards with equal fingerprints hold equal values; a shard without entries holds none and has no object.
+//! The entries are visited once, in any order, and only sums are kept. So memory grows with the number of shards, not
+//! of blocks. Shards with equal fingerprints hold equal values. A shard without entries holds no values and has no
+//! object.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +19,13 @@ use crate::{Error, Result};
 /// The most shards of one array.
 pub(super) const MOST_SHARDS: u64 = 1 << 24;
 
-/// Which shards have values, and their fingerprints.
+/// The shards that have values, with their fingerprints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) shards: BTreeMap<u64, u128>,
 }
 
-/// Two lanes of 64 bits, mixed by a bijection: they protect against coincidence, not against forgery.
+/// Two lanes of 64 bits, mixed by a bijection. They protect against coincidence, not against forgery.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint(u64, u64);
 
@@ -54,7 +55,7 @@ fn stir(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Finds the fingerprints of all shards of all targets that hold values of their own.
+/// Finds the fingerprints of all shards of all targets that hold values of their own, not computed ones.
 pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -> Result<()> {
     let mut from = 0;
     while from < targets.len() {
@@ -71,20 +72,20 @@ pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -
     Ok(())
 }
 
-/// Adds bytes that influence a shard besides its values.
+/// Adds bytes that influence a shard in addition to its values.
 pub(super) fn count(sum: &mut u128, bytes: &[u8]) {
     let mut more = Fingerprint::new();
     more.absorb_bytes(bytes);
     *sum = sum.wrapping_add(more.value());
 }
 
-/// One variable; `targets` are its leaf members.
+/// Finds the fingerprints of one variable; `targets` are its leaf members.
 fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) -> Result<()> {
     let steps = targets[0].array.steps;
     let seeds: Vec<u128> = targets.iter().map(|t| seed(t, &inner.identity.uuid)).collect();
     let too_many = || Error::unsupported(format!("more than {MOST_SHARDS} shards; give larger chunks"));
     for target in targets.iter_mut().filter(|t| t.array.fill != t.array.missing) {
-        // Missing chunks would not read as its fill value, so every shard exists.
+        // Missing chunks would not read as the array's fill value, so every shard exists.
         let all = target.grid.shards().iter().try_fold(1u64, |n, s| n.checked_mul(*s));
         let all = all.filter(|n| *n <= MOST_SHARDS).ok_or_else(too_many)?;
         target.changes.shards.extend((0..all).map(|shard| (shard, 0)));
@@ -137,7 +138,7 @@ pub(super) fn any(
     if cells.is_empty() {
         return Ok(false);
     }
-    // Missing chunks would not read as its fill value, so every chunk exists until it is deleted.
+    // Missing chunks would not read as the array's fill value, so every chunk exists until it is deleted.
     let always = after == 0 && array.fill != array.missing;
     let Some(root) = snapshot.manifest.root.as_ref().filter(|_| !always) else {
         return Ok(always);
@@ -163,7 +164,7 @@ pub(super) fn any(
     Ok(found)
 }
 
-/// The visible cells of an entry in the array, steps first.
+/// The visible cells of an entry in the array, step axis first.
 fn visible(entry: &Entry, target: &Target) -> Option<Box> {
     let array = &target.array;
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
@@ -199,7 +200,7 @@ pub(super) fn fingerprint(entry: &Entry, cells: &Box) -> u128 {
     sum.value()
 }
 
-/// What determines a shard's bytes besides entries: its variable, its layout, its encoding.
+/// A fingerprint of everything besides entries that determines a shard's bytes: variable, layout, encoding.
 pub(super) fn seed(target: &Target, uuid: &[u8; 16]) -> u128 {
     let mut json = document::describe(&target.array, &target.grid, &target.codec);
     if let Some(members) = json.as_object_mut() {
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fingerprints_tell_entries_apart_in_every_number() {
+    fn fingerprints_distinguish_entries_by_every_number() {
         let cells = Box { lo: vec![1, 2], hi: vec![3, 4] };
         let base = Entry { ndim: 1, commit: 3, ..Entry::default() };
         let mut all = vec![fingerprint(&base, &cells)];

@@ -1,7 +1,8 @@
-//! Removes what does not belong under `zarr/`: arrays that are cut anew, deleted variables, shards beyond the shape.
+//! Removes objects that do not belong under `zarr/`: arrays with a new cut, deleted variables, shards beyond the
+//! shape.
 //!
-//! An array is removed from the root's metadata first, then its own document, then its shards: at no moment does a
-//! document describe shards of another layout. Objects of others are left alone.
+//! An array is removed from the root's metadata first, then its own document, then its shards: no document ever
+//! describes shards of another layout. Foreign objects are left alone.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +31,8 @@ pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], s
     Ok(())
 }
 
-/// Removes objects that belong to no node any more; `keep` are the objects of the arrays just published. Returns
-/// whether there were any.
+/// Removes objects that no longer belong to any node. `keep` are the objects of the arrays that were just published.
+/// Returns whether there were any.
 ///
 /// Arrays of deleted variables are removed only if everything was published (`whole`).
 pub(super) fn leftover(
@@ -56,7 +57,7 @@ pub(super) fn leftover(
         let owner = owner(key, |node| published.contains(node) || there.documents.contains_key(node));
         let stale = match owner {
             Some(node) if published.contains(node) => true,
-            Some(_) => false, // of an array that was not chosen, of another's, or gone already
+            Some(_) => false, // of an array that was not chosen or is foreign, or removed already
             None => whole && is_ours(store, key)?,
         };
         if stale {
@@ -67,7 +68,7 @@ pub(super) fn leftover(
     Ok(removed)
 }
 
-/// Whether an object without a document is a shard of ours, in any format, or the statistics of one.
+/// Whether an object without a document is one of our shards, in any format, or the statistics of one.
 fn is_ours(store: &dyn Store, key: &str) -> Result<bool> {
     const LARGEST: u64 = 1 << 24;
     if key.contains(sidecar::FOLDER) {
@@ -87,11 +88,12 @@ fn is_ours(store: &dyn Store, key: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// One array: its document, then its objects.
+/// Removes one array: its document, then its objects.
 fn array(store: &dyn Store, there: &Published, node: &str) -> Result<()> {
     let prefix = format!("{ROOT}{node}/c/");
     let single = format!("{ROOT}{node}/c");
-    // Without axes it is one object without a stamp, which could not be recognised as ours once the document is gone.
+    // An array without axes is one object without a stamp. It is removed first: without the document it could not be
+    // recognised as ours.
     if there.objects.contains_key(&single) {
         remove(store, &single)?;
     }

@@ -1,8 +1,8 @@
-//! What determines each shard of a derived variable: everything that its inputs hold in the steps of the shard.
+//! One fingerprint per shard of a derived variable, over everything that its inputs hold in the steps of the shard.
 //!
 //! A value may need any cells of its step, so this is coarser than for variables that hold values: a shard is written
-//! again when anything in one of its steps has changed. Stored values of a derived variable are ignored, since a
-//! computation gives the same.
+//! again if anything in one of its steps has changed. Stored values of a derived variable are ignored, since
+//! computing them gives the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ fn find_in(container: &Container, snapshot: &Snapshot, target: &mut Target) -> R
         true => container.leaf_reading(&target.array.variable, target.array.leaf)?.steps()?,
         false => Vec::new(),
     };
-    // Consecutive shards along the axis of steps have the same steps.
+    // Consecutive shards along the step axis have the same steps.
     let each = target.grid.shard.first().copied().filter(|_| target.array.steps).unwrap_or(u64::MAX).max(1);
     let mut common = definition(schema, target, &inputs, &container.inner.identity.uuid);
     let mut rows: BTreeMap<u64, u128> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn find_in(container: &Container, snapshot: &Snapshot, target: &mut Target) -> R
     Ok(())
 }
 
-/// The ids of all variables that a derived one depends on.
+/// The ids of all variables on which a derived variable depends.
 fn inputs_of(schema: &Schema, id: u32) -> BTreeSet<u32> {
     let (mut found, mut next) = (BTreeSet::new(), vec![id]);
     while let Some(id) = next.pop() {
@@ -81,7 +81,7 @@ fn inputs_of(schema: &Schema, id: u32) -> BTreeSet<u32> {
     found
 }
 
-/// What determines values besides cells of the inputs: definitions, shapes, fill values.
+/// Everything besides cells of the inputs that determines values: definitions, shapes, fill values.
 fn definition(schema: &Schema, target: &Target, inputs: &BTreeSet<u32>, uuid: &[u8; 16]) -> u128 {
     let mut sum = Fingerprint::new();
     let itself = std::iter::once(&target.array.id);
@@ -123,7 +123,7 @@ fn entries(
     Ok(())
 }
 
-/// The place of an entry, with its step and its member.
+/// The box of an entry, with its step and its member as further axes.
 fn place_of(entry: &Entry) -> Box {
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
     let mut lo = vec![entry.step, u64::from(entry.member)];

@@ -1,7 +1,8 @@
-//! From the log to shards: read, cut, encode, put. Several shards at a time, each by one thread, in bounded memory.
+//! From the log to shards: reads, cuts, encodes and puts. Several shards are in work at a time, each by one thread,
+//! in bounded memory.
 //!
-//! A shard is read in slabs, so that at most one slab of decoded bytes exists besides the encoded chunks; these are
-//! kept until the shard is complete, which then is one put.
+//! A shard is read in slabs, so that at most one slab of decoded bytes exists. The encoded chunks are kept until the
+//! shard is complete, and then put as one object.
 
 use crate::published::stamp::{STAMP, Stamp, stamp_of};
 use std::collections::BTreeMap;
@@ -33,17 +34,17 @@ use crate::read::Reading;
 use crate::schema::element_type::kind_of;
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes of a slab; a slab has at least one layer of chunks.
+/// Bytes of a slab, which has at least one layer of chunks.
 const SLAB: u64 = 16 << 20;
 /// Buffers of one read and of one chunk.
 const READING: u64 = 32 << 20;
 
-/// One shard to look after.
+/// A shard to write, keep or remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Task {
     target: usize,
     shard: u64,
-    /// The fingerprint that it shall have; `None`: the shard is empty and its object is deleted.
+    /// The fingerprint of the new shard. `None`: the shard is empty and its object is deleted.
     fingerprint: Option<u128>,
     /// Whether an object exists now.
     exists: bool,
@@ -52,7 +53,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// All shards of an array: those that have values, and those within its shape that no longer have any.
+    /// The tasks of an array: all shards that have values, and those within its shape that no longer have any.
     pub(super) fn of(number: usize, target: &Target, objects: &BTreeMap<String, u64>) -> Vec<Task> {
         let mut tasks: Vec<Task> = target
             .changes
@@ -75,19 +76,19 @@ impl Task {
     }
 }
 
-/// What was done for one array.
+/// Counters for one array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) written: u64,
     pub(super) kept: u64,
     pub(super) stored: u64,
-    /// Chunks that were copied from the log in their stored form.
+    /// Chunks copied from the log in their stored form.
     pub(super) copied: u64,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 pub(super) struct Run<'a> {
-    /// Pinned to the snapshot.
+    /// A handle pinned to the published snapshot.
     pub(super) container: &'a Container,
     pub(super) store: &'a dyn Store,
     pub(super) targets: &'a [Target],
@@ -98,7 +99,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// One that only reads.
+    /// A run that only reads.
     pub(super) fn new(
         container: &'a Container,
         store: &'a dyn Store,
@@ -109,7 +110,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An array with everything that its shards need.
+/// An array, prepared for encoding its shards.
 pub(super) struct Prepared {
     reading: Reading,
     order: Vec<u32>,
@@ -123,18 +124,18 @@ pub(super) struct Prepared {
 
 /// A shard's chunks by their number, with statistics.
 pub(super) struct Encoded {
-    /// `None` if all cells equal what a missing chunk reads as.
+    /// The encoded chunks. `None` if all cells equal the value that a missing chunk reads as.
     pub(super) chunks: Vec<Option<Vec<u8>>>,
     pub(super) statistics: Vec<Chunk>,
 }
 
 impl Prepared {
-    /// What reads the array from the log.
+    /// The reading of the array in the log.
     pub(super) fn reading(&self) -> &Reading {
         &self.reading
     }
 
-    /// Numbers of a shard's chunks in the order in which they are stored.
+    /// Numbers of a shard's chunks in storage order.
     pub(super) fn order(&self) -> &[u32] {
         &self.order
     }
@@ -151,19 +152,19 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Number of chunks copied from the log without decoding since the last call.
+    /// The number of chunks copied from the log without decoding since the last call.
     pub(super) fn take_copied(&mut self) -> u64 {
         std::mem::take(&mut self.copied)
     }
 }
 
-/// What became of a task.
+/// The outcome of a task.
 struct Done {
     /// Number of its target.
     target: usize,
     /// Decoded bytes.
     bytes: u64,
-    /// Bytes written; `None`: it was kept or removed.
+    /// Bytes written. `None` if the shard was kept or removed.
     written: Option<u64>,
     /// Chunks copied from the log.
     copied: u64,
@@ -172,7 +173,8 @@ struct Done {
 }
 
 impl Run<'_> {
-    /// Does all tasks. Returns one tally per target, and the existing shards. Only this thread calls `progress`.
+    /// Performs all tasks. Returns one tally per target, and the existing shards. Only the calling thread calls
+    /// `progress`.
     pub(super) fn all(
         &self,
         tasks: &[Task],
@@ -236,7 +238,7 @@ impl Run<'_> {
         failed.map_or(Ok(tallies), Err)
     }
 
-    /// As many threads as memory allows.
+    /// As many threads as the memory allows.
     fn workers(&self, tasks: &[Task], memory: u64) -> Result<usize> {
         let cost = |task: &Task| {
             let target = &self.targets[task.target];
@@ -337,7 +339,7 @@ impl Run<'_> {
         Ok(Done { target: task.target, bytes, written: Some(object.len() as u64), copied, record })
     }
 
-    /// Makes the statistics of a shard that stays, if they are missing or belong to another one.
+    /// Writes the statistics of a shard that is kept, if they are missing or belong to another shard.
     fn complete(
         &self,
         shard: u64,
@@ -367,19 +369,19 @@ impl Run<'_> {
 }
 
 impl Target {
-    /// Whether manifests record its shards. Shards that are HDF5 files too, compressed otherwise, computed, or of texts
-    /// of any length serve other readers only.
+    /// Whether manifests record its shards. Shards that are also HDF5 files, use another compression, or hold
+    /// computed values or texts of any length serve other readers only.
     pub(super) fn is_recorded(&self) -> bool {
         self.is_of_the_log() && !self.codec.dual && self.codec.is_plain_or_zstd()
     }
 
-    /// Whether its values are in the log, each with the same number of bytes: neither computed nor texts of any length.
+    /// Whether its values are in the log with a fixed size: neither computed nor texts of any length.
     fn is_of_the_log(&self) -> bool {
         !self.array.derived && !self.array.element.is_text()
     }
 
-    /// The key of a shard's statistics; `None` for an array without axes, for computed values, for texts of any length,
-    /// and for a shard of too many chunks.
+    /// The key of a shard's statistics. `None` for an array without axes, computed values, texts of any length, and
+    /// shards of too many chunks.
     pub(super) fn sidecar(&self, shard: u64) -> Option<String> {
         let few = self.grid.chunks().iter().try_fold(1u64, |n, c| n.checked_mul(*c));
         let counted = self.is_of_the_log()
@@ -388,7 +390,7 @@ impl Target {
         counted.then(|| sidecar::key(&self.array.node, &self.grid.index_of(shard)))
     }
 
-    /// Where a shard's stamp is.
+    /// The position of the stamp in a shard.
     pub(super) fn stamp_at(&self) -> u64 {
         match self.codec.dual {
             true => user_block(self.grid.chunks().iter().product()) - STAMP as u64,
@@ -396,7 +398,7 @@ impl Target {
         }
     }
 
-    /// A shard's bytes.
+    /// The bytes of a shard's object.
     fn assemble(
         &self,
         shard: u64,
@@ -418,7 +420,7 @@ pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
     Ok(store.delete(key)?)
 }
 
-/// The encoded chunks of a shard, with statistics.
+/// Encodes the chunks of a shard, and counts their statistics.
 pub(super) fn encode(
     target: &Target,
     prepared: &Prepared,
@@ -466,12 +468,12 @@ pub(super) fn encode(
             (out[number as usize], there[number as usize]) = (encoded, Some(found));
         }
     }
-    // The remaining chunks have no cell of the array.
+    // The remaining chunks contain no cell of the array.
     let statistics = there.into_iter().map(Option::unwrap_or_default).collect();
     Ok(Encoded { chunks: out, statistics })
 }
 
-/// Copies from the log the chunks whose stored form is the published one: their bytes are verified, and not decoded.
+/// Copies chunks from the log whose stored form equals the published one. Their bytes are verified, not decoded.
 fn copy(
     target: &Target,
     prepared: &Prepared,
@@ -481,7 +483,7 @@ fn copy(
 ) -> Result<()> {
     let (array, grid) = (&target.array, &target.grid);
     let scalar = array.element.scalar.size() as u64;
-    // A chunk of several steps is no block of the log, nor are computed values.
+    // A chunk of several steps is not one block of the log, and computed values are not in the log.
     let is_of_one_step = !array.steps || grid.chunk.first() == Some(&1);
     if grid.chunk.is_empty() || !is_of_one_step || array.derived {
         return Ok(());
@@ -498,14 +500,14 @@ fn copy(
         let number = index.zip(&counts).fold(0, |number, (i, n)| number * n + i) as usize;
         let raw = stored.chain.is_empty();
         if raw && payload.len() as u64 != len {
-            return Err(Error::corrupt("a block of the log is not as long as its cells"));
+            return Err(Error::corrupt("a block of the log has another length than its cells"));
         }
-        // Chunks that their codecs would have made longer are stored raw in the log, and are encoded here.
+        // The log stores chunks raw if their codecs would have made them longer; those are encoded here.
         let Some(bytes) = (if raw { Some(payload) } else { Chain::coded_bytes(payload) }) else {
             return Ok(());
         };
         if let (Some(place), Some(done)) = (out.get_mut(number), there.get_mut(number)) {
-            // They are not decoded, so the cells that hold the fill value are not counted; the log has the other
+            // The chunks are not decoded, so cells that hold the fill value are not counted. The log has the other
             // statistics.
             *done = Some(match raw {
                 true => sidecar::count(prepared.kind, scalar, &array.fill, bytes),
@@ -520,8 +522,8 @@ fn copy(
     })
 }
 
-/// The chunk whose first cell is that of `cells`, from a slab that was read densely; outside `cells` it holds the fill
-/// value.
+/// Cuts a chunk out of a slab that was read densely. The chunk begins at the first cell of `cells`; outside `cells`
+/// it holds the fill value.
 pub(super) fn cut(
     array: &Array,
     extents: &[u64],
@@ -569,7 +571,7 @@ fn encode_chunk(
     Ok((Some(compressed(prepared, chunk, scratch)?), found))
 }
 
-/// The texts of a chunk, encoded; `None` where all are empty.
+/// Encodes the texts of a chunk. `None` if all are empty.
 fn encode_texts(
     target: &Target,
     prepared: &Prepared,
@@ -587,7 +589,7 @@ fn encode_texts(
     compressed(prepared, &chunk, &mut buffers.scratch).map(Some)
 }
 
-/// The bytes of a chunk as they are stored, followed by their checksum.
+/// The stored bytes of a chunk, followed by their checksum.
 fn compressed(prepared: &Prepared, chunk: &[u8], scratch: &mut Scratch) -> Result<Vec<u8>> {
     let len = chunk.len();
     let mut out = Vec::new();

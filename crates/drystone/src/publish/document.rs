@@ -1,7 +1,7 @@
 //! `zarr.json`: the metadata of arrays and groups, in a form that zarr-python, TensorStore and zarrs all accept.
 //!
-//! Object form everywhere, no member that a reader could refuse, sharding outermost, consolidated metadata in the root
-//! group as zarr-python writes it.
+//! Documents use object form everywhere, no member that a reader could refuse, sharding outermost, and consolidated
+//! metadata in the root group, as zarr-python writes it.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,7 @@ use drystone_hdf5_file::Filter;
 
 const NAME: &str = "zarr.json";
 
-/// How a chunk is encoded: little-endian bytes, optional compression, a checksum; and whether shards are HDF5 files
-/// too.
+/// The encoding of chunks: little-endian bytes, optional compression, a checksum. Also whether shards are HDF5 files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Codec {
     compression: Option<Compression>,
@@ -29,21 +28,21 @@ pub(super) struct Codec {
 /// Compression that HDF5 and Zarr both support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
-    /// At a level from -7 to 22.
+    /// zstd, at a level from -7 to 22.
     Zstd(i32),
-    /// At a level from 0 to 9, after a shuffle of the bytes of elements of this size; 1 is no shuffle.
+    /// zlib, at a level from 0 to 9, after a shuffle of the bytes of elements of this size; size 1 means no shuffle.
     Zlib { level: u32, element: u32 },
 }
 
 impl Codec {
-    /// `InvalidArgument` for a level that zstd does not have.
+    /// Errors: `InvalidArgument` for a level that zstd does not have.
     pub(super) fn new(compression: Option<Compression>, dual: bool) -> Result<Self> {
         let codec = Codec { compression, dual };
         codec.encoder().map_err(|e| Error::invalid(e.to_string()))?;
         Ok(codec)
     }
 
-    /// What encodes a chunk, one after the other.
+    /// The codecs that encode a chunk, in order.
     pub(super) fn encoder(
         &self,
     ) -> std::result::Result<
@@ -72,7 +71,7 @@ impl Codec {
         }
     }
 
-    /// The same as HDF5 filters. HDF5 has no CRC-32C filter: the checksum follows the bytes that HDF5 sees.
+    /// The codecs as HDF5 filters. HDF5 has no CRC-32C filter: the checksum follows the bytes that HDF5 sees.
     pub(super) fn filters(&self) -> Vec<Filter> {
         let filter = |id, name, values| Filter { id, name, values };
         match self.compression {
@@ -96,7 +95,7 @@ impl Codec {
         self.compression.is_none() || self.is_zstd()
     }
 
-    /// Whether bytes that the log stores with this chain, of elements of `scalar` bytes, are those of a chunk.
+    /// Whether bytes that the log stores with this chain equal those of a chunk, for scalars of `scalar` bytes.
     pub(super) fn is_chain(&self, chain: &str, scalar: u64) -> bool {
         match self.compression {
             None => chain.is_empty(),
@@ -131,7 +130,7 @@ impl Codec {
         Json::Array(chain)
     }
 
-    /// The codec that a document declares; comparing documents shows whether it is exactly that one.
+    /// The codec that a document declares. Comparing documents shows whether it is exactly that codec.
     fn parse(codecs: &Json, dual: bool) -> Option<Self> {
         let find = |name: &str| codecs.as_array()?.iter().find(|c| c["name"] == name);
         let number = |codec: &Json, key: &str| codec["configuration"][key].as_i64();
@@ -148,11 +147,12 @@ impl Codec {
     }
 }
 
-/// A document as it is stored.
+/// A stored document.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     pub(super) json: Json,
-    /// Published from this container. A document that is no valid JSON (after a power cut) counts as ours.
+    /// Whether it was published from this container. A document that is not valid JSON (after a power cut) counts as
+    /// ours.
     pub(super) ours: bool,
 }
 
@@ -178,7 +178,7 @@ impl Document {
         self.json["node_type"] == "array"
     }
 
-    /// The layout and encoding of the array, if the document describes this very array except for its shape.
+    /// The layout and encoding of the array, if the document describes exactly this array, apart from its shape.
     pub(super) fn layout_of(&self, array: &Array) -> Option<(Grid, Codec)> {
         let ndim = array.shape.len();
         let extents = |json: &Json| -> Option<Vec<u64>> {
@@ -212,7 +212,7 @@ impl Document {
     }
 }
 
-/// What every document states about its origin.
+/// The origin that every document states.
 pub(super) struct About<'a> {
     pub(super) uuid: &'a [u8; 16],
     pub(super) version: u64,
@@ -231,7 +231,7 @@ impl About<'_> {
         json
     }
 
-    /// The attributes of an array, with our own.
+    /// The attributes of an array, including our own.
     pub(super) fn attributes(&self, array: &Array) -> Json {
         let mut ours = identity(array);
         ours.insert("container".into(), json!(hex(self.uuid)));
@@ -241,7 +241,7 @@ impl About<'_> {
         Json::Object(attributes)
     }
 
-    /// The root's document: that of its group, with all others in it. Removes the root from `documents`.
+    /// The root's document: that of its group, which contains all other documents. Removes the root from `documents`.
     pub(super) fn root(&self, documents: &mut BTreeMap<String, Json>) -> Result<Json> {
         let mut root = documents
             .remove("")
@@ -262,7 +262,7 @@ impl About<'_> {
     }
 }
 
-/// Whether two root documents differ only in the number of the snapshot.
+/// Whether two root documents differ only in the version of the snapshot.
 pub(super) fn same_but_version(a: &Json, b: &Json) -> bool {
     let plain = |json: &Json| {
         let mut json = json.clone();
@@ -272,7 +272,7 @@ pub(super) fn same_but_version(a: &Json, b: &Json) -> bool {
     a.is_object() && b.is_object() && plain(a) == plain(b)
 }
 
-/// The root's document without nodes that are about to be removed.
+/// The root's document without the nodes that are about to be removed.
 pub(super) fn without(root: &Json, nodes: &[String]) -> Json {
     let mut root = root.clone();
     if let Some(all) = root["consolidated_metadata"]["metadata"].as_object_mut() {
@@ -285,7 +285,7 @@ fn inline(metadata: Map<String, Json>) -> Json {
     json!({"kind": "inline", "must_understand": false, "metadata": metadata})
 }
 
-/// Identifies the variable of an array, whatever its name.
+/// Identifies the variable of an array, independently of its name.
 fn identity(array: &Array) -> Map<String, Json> {
     let uid = format!("{:016x}", array.uid);
     let ours = json!({"id": array.id, "uid": uid, "member": array.member, "dtype": array.dtype});
@@ -307,7 +307,7 @@ pub(super) fn describe(array: &Array, grid: &Grid, codec: &Codec) -> Json {
     skeleton(array, grid, codecs)
 }
 
-/// The document of an array in a virtual hierarchy, whose objects are single chunks of uncompressed values.
+/// The document of an array in a virtual hierarchy. Its objects are single chunks of uncompressed values.
 pub(super) fn virtual_array(array: &Array, grid: &Grid) -> Json {
     let codecs = match array.element.is_text() {
         true => json!([{"name": "vlen-utf8"}]),
@@ -330,7 +330,7 @@ fn skeleton(array: &Array, grid: &Grid, codecs: Json) -> Json {
     })
 }
 
-/// An array without axes is one chunk: there is nothing to cut.
+/// Whether the array has shards. An array without axes is one chunk and has none.
 pub(super) fn is_sharded(array: &Array) -> bool {
     !array.shape.is_empty() || !array.element.tail.is_empty()
 }

@@ -1,13 +1,14 @@
-//! Element types and values in Zarr's terms: data type of each leaf, fill values, numbers in attributes.
+//! Element types and values in Zarr's terms: the data type of each leaf, fill values, numbers in attributes.
 //!
-//! A text is one value in Zarr. In HDF5 a text of fixed length is a row of characters, which netCDF reads, too.
+//! A text is one value in Zarr. In HDF5 a text of fixed length is a row of characters, which netCDF can read.
 
 use drystone_format::dtype::{DType, Scalar};
 use serde_json::{Value as Json, json};
 
 use super::base64::base64;
 
-/// A leaf's element in an array: a type that every reader knows, and axes after those of the cells.
+/// A leaf's element in an array: a type that every reader knows, and the cell's own axes, which follow the axes of
+/// cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Element {
     /// The type of one value, or of a text's characters.
@@ -20,7 +21,7 @@ pub(super) struct Element {
 /// Whether values are texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Text {
-    /// They are numbers.
+    /// Values are numbers.
     No,
     /// Texts of this many characters, padded with zeros.
     Fixed(u32),
@@ -29,10 +30,11 @@ pub(super) enum Text {
 }
 
 impl Element {
-    /// For a leaf of this type, `shape` of them per cell. `None` for lists of any length and records.
+    /// The element of a leaf of this type with `shape` values per cell. `None` for lists of any length and for
+    /// records.
     pub(super) fn of(dtype: &DType, shape: &[u64]) -> Option<Self> {
         let (scalar, text) = match dtype {
-            // No common reader knows the type; its bits are published.
+            // No common reader knows this type, so its bits are published.
             DType::Scalar(Scalar::BF16) => (Scalar::U16, Text::No),
             DType::Scalar(scalar) => (*scalar, Text::No),
             DType::Bytes(n) => (Scalar::U8, Text::Fixed(*n)),
@@ -53,7 +55,7 @@ impl Element {
         matches!(self.text, Text::Fixed(_)) && self.scalar == Scalar::U32
     }
 
-    /// How many characters a text of fixed length has.
+    /// The number of characters of a text of fixed length.
     pub(super) fn characters(&self) -> Option<u64> {
         match self.text {
             Text::Fixed(n) => Some(n.into()),
@@ -87,7 +89,7 @@ impl Element {
         let text = cell.get(..size * characters as usize)?;
         match self.is_utf32() {
             true => utf8(text).and_then(|text| String::from_utf8(text).ok()).map(Json::String),
-            // zarr-python omits the zeros after a text.
+            // zarr-python omits the zeros at the end of a text.
             false => Some(json!(base64(trimmed(text)))),
         }
     }
@@ -98,7 +100,7 @@ fn trimmed(text: &[u8]) -> &[u8] {
     text.iter().rposition(|byte| *byte != 0).map_or(&[], |last| &text[..=last])
 }
 
-/// A text of UTF-32 in UTF-8, without its padding; `None` if it is no Unicode.
+/// Converts a UTF-32 text to UTF-8, without its padding. `None` if it is not valid Unicode.
 pub(super) fn utf8(text: &[u8]) -> Option<Vec<u8>> {
     let codes = text.chunks_exact(4).map(|code| u32::from_le_bytes([code[0], code[1], code[2], code[3]]));
     let all: Option<String> = codes.map(char::from_u32).collect();
@@ -109,7 +111,7 @@ fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
 }
 
-/// A value with all its bits: NaNs other than the usual one in hexadecimal.
+/// A value with all its bits: NaNs other than the standard one are in hexadecimal.
 fn exact(scalar: Scalar, bytes: &[u8]) -> Json {
     let usual = match scalar {
         Scalar::F16 => 0x7e00,
@@ -130,7 +132,7 @@ fn exact(scalar: Scalar, bytes: &[u8]) -> Json {
     }
 }
 
-/// A value as a number; values that JSON has no number for are texts, as Zarr writes them.
+/// A value as a number. Values for which JSON has no number are texts, as Zarr writes them.
 pub(super) fn number(scalar: Scalar, bytes: &[u8]) -> Json {
     let unsigned = bits(bytes);
     let signed = |width: u32| (unsigned << (64 - width)) as i64 >> (64 - width);
@@ -153,7 +155,7 @@ pub(super) fn number(scalar: Scalar, bytes: &[u8]) -> Json {
     }
 }
 
-/// JSON has no NaN and no infinity.
+/// A float as JSON, which has no NaN and no infinity.
 pub(super) fn float(x: f64) -> Json {
     if x.is_nan() {
         json!("NaN")

@@ -1,15 +1,18 @@
-//! Arrays of a snapshot as files: each one array, dense in row-major order, produced when it is read.
+//! Arrays of a snapshot as files: each file is one array, dense in row-major order, produced when it is read.
 //!
-//! A `.bin` file contains the cells alone. A `.npy` file has NumPy's header before them. An HDF5 file, which netCDF-4
-//! reads too, has a superblock before the cells and its metadata after them. Records are one file as a whole, and one
-//! per member.
+//! A `.bin` file contains only the cells. A `.npy` file has NumPy's header before them. An HDF5 file, which netCDF-4
+//! can read, has a superblock before the cells and its metadata after them. A record variable is one file as a whole,
+//! and one file per member.
 //!
 //! Invariants
 //! - the same snapshot gives the same bytes each time;
-//! - only the cells that a range of bytes meets are read, and a failed read is an error, never other bytes;
-//! - the cells of a `.npy` and of an HDF5 file begin at a multiple of 64 bytes, so that they can be mapped.
+//! - only the cells that meet the requested bytes are read, and a failed read is an error, never wrong bytes;
+//! - the cells of `.npy` and HDF5 files begin at a multiple of 64 bytes, so that they can be mapped.
+
+use std::collections::BTreeSet;
 
 use drystone_format::dtype::{DType, Record, Scalar};
+use drystone_format::meaning::Meaning;
 use drystone_hdf5_file::{self as hdf5, Storage};
 use drystone_plan::linear;
 use drystone_plan::selection::Selection;
@@ -18,9 +21,10 @@ use super::hdf5::Description;
 use super::nodes::{Array, Nodes};
 use crate::base::array::Target;
 use crate::read::Reading;
+use crate::schema::derived::Derivation;
 use crate::{Container, Error, Result};
 
-/// Where the cells of an HDF5 file begin.
+/// The offset of the cells in an HDF5 file.
 const HDF5_CELLS: u64 = 4096;
 /// Cells of a `.npy` file begin at a multiple of this, as NumPy writes them.
 const NPY_ALIGNMENT: usize = 64;
@@ -29,15 +33,15 @@ const NPY_ALIGNMENT: usize = 64;
 pub struct FlatArray {
     path: String,
     reading: Reading,
-    /// In cells, steps first.
+    /// Extents in cells, steps first.
     shape: Vec<u64>,
     /// Bytes of a cell.
     item: u64,
-    /// NumPy's description of a cell's type, as a `.npy` header has it.
+    /// NumPy's description of a cell's type, as in a `.npy` header.
     descr: String,
-    /// A cell's own axes in a `.npy` file.
+    /// The axes of a cell in a `.npy` file.
     own: Vec<u64>,
-    /// What HDF5 shows of it; `None` for whole records.
+    /// The array as HDF5 shows it. `None` for whole records.
     array: Option<Array>,
     container: Container,
 }
@@ -45,22 +49,28 @@ pub struct FlatArray {
 /// The bytes around the cells of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// In front of the cells.
+    /// The bytes before the cells.
     pub head: Vec<u8>,
-    /// Behind the cells.
+    /// The bytes after the cells.
     pub tail: Vec<u8>,
 }
 
 impl Container {
-    /// The arrays of the handle's snapshot that can be shown as files, by path. Strings of any length and local variables
-    /// cannot. A record variable is one array whole, and one per member at `VARIABLE/MEMBER`.
+    /// The arrays of the handle's snapshot that can be shown as files, by path. Strings of any length and local
+    /// variables cannot, and neither can derived variables whose inputs were deleted. A record variable is one array as
+    /// a whole, and one array per member at `VARIABLE/MEMBER`.
     pub fn flat_arrays(&self) -> Result<Vec<FlatArray>> {
         let container = self.at(self.snapshot().version())?;
         let snapshot = container.snapshot();
         let nodes = Nodes::exact(&snapshot)?;
-        let mut out = Vec::new();
+        let (mut out, mut gone) = (Vec::new(), BTreeSet::new());
         for (path, variable) in snapshot.schema.named() {
-            let record = matches!(variable.dtype, DType::Record(_));
+            if let Some(derived) = &variable.derived
+                && Derivation::check(&snapshot.schema, path, derived).is_err()
+            {
+                gone.insert(path);
+            }
+            let record = matches!(variable.dtype, DType::Record(_)) && !gone.contains(path);
             if !record || variable.local || path.starts_with('.') || has_text(&variable.dtype) {
                 continue;
             }
@@ -69,14 +79,17 @@ impl Container {
                 path: path.to_owned(),
                 shape: reading.shape(),
                 item: reading.item().into(),
-                descr: descr(&variable.dtype),
+                descr: descr(&variable.dtype, variable.meaning.as_ref()),
                 own: Vec::new(),
                 reading,
                 array: None,
                 container: container.clone(),
             });
         }
-        for array in nodes.arrays.into_iter().filter(|array| !array.element.is_text()) {
+        for array in nodes.arrays {
+            if array.element.is_text() || gone.contains(array.variable.as_str()) {
+                continue;
+            }
             let reading = container.leaf_reading(&array.variable, array.leaf)?;
             let leaf = snapshot.schema.resolve(&array.variable).and_then(|variable| {
                 let leaf = variable.dtype.leaves().into_iter().nth(array.leaf as usize)?;
@@ -87,7 +100,7 @@ impl Container {
                 path: array.node.clone(),
                 shape: array.shape.clone(),
                 item: array.item,
-                descr: descr(&leaf),
+                descr: descr(&leaf, array.meaning.as_ref()),
                 own: array.element.tail.clone(),
                 reading,
                 array: Some(array),
@@ -105,7 +118,7 @@ impl FlatArray {
         &self.path
     }
 
-    /// Bytes of all cells.
+    /// The number of bytes of all cells.
     pub fn size(&self) -> Result<u64> {
         let size = self.shape.iter().try_fold(self.item, |n, extent| n.checked_mul(*extent));
         size.ok_or_else(|| Error::invalid(format!("\"{}\" has more than 2^64 bytes", self.path)))
@@ -116,9 +129,14 @@ impl FlatArray {
         &self.shape
     }
 
-    /// Whether it is a record variable whole, which has no HDF5 file.
+    /// Whether it is a whole record variable, which has no HDF5 file.
     pub fn is_record(&self) -> bool {
         self.array.is_none()
+    }
+
+    /// Whether netCDF libraries can read its HDF5 file. They know no float of 2 bytes, and crash on one.
+    pub fn is_netcdf(&self) -> bool {
+        self.array.as_ref().is_some_and(|array| array.element.scalar != Scalar::F16)
     }
 
     /// NumPy's description of the type of a cell.
@@ -150,18 +168,19 @@ impl FlatArray {
         Frame { head, tail: Vec::new() }
     }
 
-    /// What makes the cells an HDF5 file, which netCDF-4 reads too: the array, its attributes, its axes with their
-    /// coordinates. `Unsupported` for whole records, whose members are files of their own.
+    /// The frame that makes the cells an HDF5 file, which netCDF-4 can read if [`is_netcdf`](Self::is_netcdf): the
+    /// array, its attributes, its axes with their coordinates. Errors: `Unsupported` for whole records, whose members
+    /// have separate files.
     pub fn hdf5(&self) -> Result<Frame> {
         let Some(array) = &self.array else {
             return Err(Error::unsupported(format!(
-                "\"{}\" is a record: its members are files each",
+                "\"{}\" is a record: each of its members is a file",
                 self.path
             )));
         };
         let description = Description::of(&self.container, array)?;
         let size = self.size()?;
-        // A text of fixed length is one element in NumPy, and characters in HDF5.
+        // A text of fixed length is one element in NumPy, and a row of characters in HDF5.
         let shape = array.file_shape(&array.shape);
         let storage = Storage::Contiguous { address: HDF5_CELLS, len: size };
         let file = description.stored(storage, &shape, &vec![0; shape.len()]);
@@ -177,9 +196,9 @@ impl FlatArray {
         Ok(Frame { head, tail })
     }
 
-    /// Fills `out` with the bytes from `offset` of the cells in row-major order.
+    /// Fills `out` with the bytes of the cells in row-major order, from `offset` on.
     ///
-    /// `InvalidArgument` beyond the last cell; besides what reads give.
+    /// Errors: `InvalidArgument` beyond the last cell, and errors of reads.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let end =
             offset.checked_add(out.len() as u64).filter(|end| self.size().is_ok_and(|size| *end <= size));
@@ -220,8 +239,13 @@ fn has_text(dtype: &DType) -> bool {
     dtype.leaves().iter().any(|leaf| leaf.dtype.is_blob())
 }
 
-/// NumPy's description of a type, as Python's literal. NumPy has no bfloat16: two bytes without a meaning.
-fn descr(dtype: &DType) -> String {
+/// NumPy's description of a type, as a Python literal. NumPy has no bfloat16, so that is two bytes without a meaning.
+fn descr(dtype: &DType, meaning: Option<&Meaning>) -> String {
+    match (dtype, meaning) {
+        (_, Some(Meaning::Instant(unit))) => return format!("'<M8{unit}'"),
+        (_, Some(Meaning::Duration(unit))) => return format!("'<m8{unit}'"),
+        _ => {}
+    }
     match dtype {
         DType::Scalar(Scalar::BF16) => "'|V2'".into(),
         DType::Scalar(Scalar::Bool) => "'|b1'".into(),
@@ -238,12 +262,13 @@ fn descr(dtype: &DType) -> String {
         DType::Bytes(n) => format!("'|S{n}'"),
         DType::Unicode(n) => format!("'<U{n}'"),
         DType::String | DType::Ragged(_) => "'|V16'".into(),
-        DType::Record(record) => of_record(record),
+        DType::Record(record) => of_record(record, meaning),
     }
 }
 
-/// Members in the order of their places; gaps between them are members without a name, as NumPy writes them.
-fn of_record(record: &Record) -> String {
+/// The members of a record in the order of their offsets. Gaps between them are members without a name, as NumPy
+/// writes them.
+fn of_record(record: &Record, meaning: Option<&Meaning>) -> String {
     let mut members: Vec<_> = record.members.iter().collect();
     members.sort_by_key(|member| member.offset);
     let mut parts = Vec::new();
@@ -256,12 +281,14 @@ fn of_record(record: &Record) -> String {
     for member in members {
         padding(at, member.offset, &mut parts);
         let name = python_text(&member.name);
+        let meaning = meaning.and_then(|whole| whole.of_member([member.name.as_str()]));
+        let descr = descr(&member.dtype, meaning);
         let many: u64 = member.shape.iter().product();
         parts.push(match member.shape.as_slice() {
-            [] => format!("({name}, {})", descr(&member.dtype)),
+            [] => format!("({name}, {descr})"),
             shape => {
                 let extents: String = shape.iter().map(|n| format!("{n},")).collect();
-                format!("({name}, {}, ({extents}))", descr(&member.dtype))
+                format!("({name}, {descr}, ({extents}))")
             }
         });
         at = member.offset + member.dtype.item_size() * many as u32;
@@ -270,7 +297,7 @@ fn of_record(record: &Record) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// A text as a Python literal in ASCII, since headers of version 1 are Latin-1.
+/// A text as an ASCII Python literal, since headers of version 1 are Latin-1.
 fn python_text(text: &str) -> String {
     let mut out = String::from("'");
     for c in text.chars() {

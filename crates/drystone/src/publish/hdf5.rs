@@ -1,9 +1,9 @@
-//! The HDF5 description of a published array: its type, its axes with coordinates, its attributes as netCDF and CF
-//! require them.
+//! The HDF5 description of a published array: its type, its axes with coordinates, and its attributes as netCDF and
+//! CF require them.
 //!
-//! A text in an attribute is characters of fixed length, a number has its type, `_FillValue` has the type of the array.
-//! Every axis is a dimension scale: a coordinate variable where there is one, else a dimension without values, so that
-//! netCDF finds names and h5py finds scales.
+//! A text in an attribute is a row of characters of fixed length, a number keeps its type, and `_FillValue` has the
+//! type of the array. Every axis is a dimension scale: a coordinate variable if there is one, otherwise a dimension
+//! without values. So netCDF finds names and h5py finds scales.
 
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::meaning::Meaning;
@@ -22,12 +22,12 @@ use crate::published::grid::{Box, Grid, place};
 use crate::{Error, Result};
 use drystone_hdf5_file::{Attribute, Chunk, Dataset, Datatype, File, Id, Number, Storage};
 
-/// Longer coordinates, in bytes, are not repeated in every shard.
+/// Coordinates of more bytes than this are not repeated in every shard.
 const MOST_COORDINATES: u64 = 4 << 20;
-/// netCDF recognises a dimension without a variable by this.
+/// By this text netCDF recognises a dimension without a variable.
 const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
-/// What each file of an array states about it.
+/// The description that every file of an array contains.
 pub(super) struct Description {
     /// The array's name in the file.
     name: String,
@@ -35,14 +35,14 @@ pub(super) struct Description {
     /// Whether its elements are characters.
     characters: bool,
     attributes: Vec<(String, Attribute)>,
-    /// Of the root group.
+    /// Attributes of the root group.
     global: Vec<(String, Attribute)>,
-    /// One element that was never written.
+    /// The fill value of one element.
     fill: Vec<u8>,
     axes: Vec<Axis>,
 }
 
-/// An axis and, if a variable gives its coordinates, that variable.
+/// An axis, and the variable that gives its coordinates, if there is one.
 struct Axis {
     name: String,
     coordinate: Option<Coordinate>,
@@ -56,7 +56,7 @@ struct Coordinate {
 }
 
 impl Description {
-    /// For an array in a pinned container.
+    /// Describes an array in a pinned container.
     pub(super) fn of(container: &Container, array: &Array) -> Result<Self> {
         let snapshot = container.snapshot();
         let schema = &snapshot.schema;
@@ -106,14 +106,14 @@ impl Description {
         self.stored(Storage::Chunked { chunk, filters: codec.filters(), chunks }, &shape, &start)
     }
 
-    /// A file of a part of the array that begins at `start`, wherever its values are stored.
+    /// A file with the part of the array that begins at `start`; its values may be stored elsewhere.
     pub(super) fn stored(&self, storage: Storage, shape: &[u64], start: &[u64]) -> File {
         let mut file = File::new();
         let root = file.root();
         for (name, value) in &self.global {
             file.attribute(root, name, value.clone());
         }
-        // An array that is its own only axis takes the place of the axis.
+        // An array that is its own only axis replaces the axis.
         let own = self.axes.len() == 1 && self.axes[0].name == self.name;
         let mut scales = Vec::new();
         if !own {
@@ -141,7 +141,7 @@ impl Description {
             file.attribute(id, "DIMENSION_LIST", Attribute::Axes(scales.iter().map(|s| vec![*s]).collect()));
         }
         if start.iter().any(|&n| n > 0) {
-            // Where this part begins in the whole array.
+            // The first cell of this part in the whole array.
             let bytes = start.iter().flat_map(|n| n.to_le_bytes()).collect();
             let datatype = Datatype::Number(Number::I64);
             let value = Attribute::Values { datatype, shape: Some(vec![start.len() as u64]), bytes };
@@ -186,8 +186,8 @@ pub(super) fn dimension(file: &mut File, group: Id, name: &str, length: u64) -> 
     id
 }
 
-/// Makes a dataset the scale of a dimension, with texts that end with a zero, as HDF5 expects them; a dataset without
-/// values has its `NAME` already. `number` counts the file's dimensions.
+/// Makes a dataset the scale of a dimension. Texts end with a zero, as HDF5 expects. A dataset without values already
+/// has its `NAME`. `number` counts the file's dimensions.
 pub(super) fn scale(file: &mut File, id: Id, name: &str, number: usize) {
     file.attribute(id, "CLASS", Attribute::Text("DIMENSION_SCALE\0".into()));
     if !file.has_attribute(id, "NAME") {
@@ -198,7 +198,8 @@ pub(super) fn scale(file: &mut File, id: Id, name: &str, number: usize) {
     file.attribute(id, "_Netcdf4Dimid", Attribute::Values { datatype, shape: None, bytes });
 }
 
-/// The coordinate variable of an axis: of the axis' name, with one value per cell, nearest above the array.
+/// The coordinate variable of an axis. It has the axis' name and one value per cell, and is the nearest one in the
+/// groups above the array.
 fn coordinate(
     container: &Container,
     schema: &Schema,
@@ -228,7 +229,7 @@ fn coordinate(
     Ok(None)
 }
 
-/// The type of a variable that can be the coordinates of an axis.
+/// The type of a variable, if it can be the coordinates of an axis of this length.
 fn serves(variable: &Variable, length: u64) -> Option<Scalar> {
     let DType::Scalar(scalar) = variable.dtype else { return None };
     let plain = !matches!(scalar, Scalar::Bool | Scalar::BF16 | Scalar::F16 | Scalar::C64 | Scalar::C128);
@@ -242,7 +243,7 @@ pub(super) fn is_characters(array: &Array) -> bool {
     array.element.characters().is_some() && !array.element.is_utf32()
 }
 
-/// The type of an array's elements. netCDF knows compounds only by name; these are the names that it uses.
+/// The type of an array's elements. netCDF finds compound types only by name; these names are those that netCDF uses.
 pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
     let (name, part) = match scalar {
         Scalar::C64 => ("_PFNC_FLOAT_COMPLEX_TYPE", Number::F32),
@@ -254,7 +255,7 @@ pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
     Datatype::Named(file.datatype(group, name, complex), size)
 }
 
-/// The type of numbers; a `bool` is an unsigned byte, as CF requires, and a `bfloat16` its bits.
+/// The type of numbers. A `bool` is an unsigned byte, as CF requires, and a `bfloat16` is stored as its bits.
 pub(super) fn number_type(scalar: Scalar) -> Datatype {
     Datatype::Number(match scalar {
         Scalar::I8 => Number::I8,
@@ -273,10 +274,10 @@ pub(super) fn number_type(scalar: Scalar) -> Datatype {
     })
 }
 
-/// Attributes as HDF5 and netCDF have them.
+/// Attributes in the form of HDF5 and netCDF.
 ///
-/// `of` is the variable that they are about, or `None` for those of a group. Of a variable of times there are CF's `units` as
-/// well. Numbers have their types; what HDF5 has no type for is JSON.
+/// `of` is the variable that they describe, or `None` for those of a group. A variable of times also gets CF's
+/// `units`. Numbers keep their types; values for which HDF5 has no type become JSON.
 pub fn hdf5_attributes(attrs: &Attrs, of: Option<&Variable>) -> Vec<(String, Attribute)> {
     let like = match of.map(|variable| &variable.dtype) {
         Some(DType::Scalar(scalar)) => Some(*scalar),
@@ -368,7 +369,7 @@ fn as_scalar(scalar: Scalar, x: f64, value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// Numbers and texts as arrays; mixed lists as JSON.
+/// A list of numbers or of texts as an array; a mixed list as JSON.
 fn list(items: &[Value]) -> Attribute {
     let ints: Option<Vec<i64>> = items
         .iter()
@@ -404,7 +405,7 @@ fn list(items: &[Value]) -> Attribute {
     )
 }
 
-/// netCDF accepts numbers without axes or with one, and no float16.
+/// A typed array as an attribute. netCDF accepts numbers with at most one axis, and no float16.
 fn elements(array: &TypedArray) -> Attribute {
     let text = || attributes::json(&Value::Array(array.clone()));
     let (scalar, bytes) = match &array.dtype {
@@ -436,7 +437,7 @@ fn elements(array: &TypedArray) -> Attribute {
     }
 }
 
-/// Where the chunks of a shard begin in the file's array, in row-major order of the shard's grid.
+/// The offsets of a shard's chunks in the file's array, in row-major order of the shard's grid.
 pub(super) fn offset_of(grid: &Grid, tail: usize, number: u64) -> Vec<u64> {
     let index = place(number, &grid.chunks());
     let mut offset: Vec<u64> = index.iter().zip(&grid.chunk).map(|(i, c)| i * c).collect();
@@ -444,7 +445,7 @@ pub(super) fn offset_of(grid: &Grid, tail: usize, number: u64) -> Vec<u64> {
     offset
 }
 
-/// What HDF5 does not accept in an array.
+/// Refuses arrays that HDF5 cannot hold.
 pub(super) fn check(array: &Array, grid: &Grid) -> Result<()> {
     let axes = array.shape.len() + array.file_tail().len();
     let bytes = grid.chunk.iter().fold(array.item, |n, e| n.saturating_mul(*e));

@@ -1,8 +1,8 @@
-//! Times and named values in a replica: Zarr's types of NumPy, and attributes of the CF conventions.
+//! Times and named values in a replica: NumPy's time types in Zarr, and attributes of the CF conventions.
 //!
 //! Zarr arrays of times have the data types `numpy.datetime64` and `numpy.timedelta64`. HDF5 and netCDF have no such
-//! types: there the integers have CF's attribute `units`, or `numpy_dtype` where CF has no unit. Named values are
-//! integers with `flag_values` and `flag_meanings` in all of them.
+//! types: the integers get CF's attribute `units`, or `numpy_dtype` if CF has no such unit. Named values are integers
+//! with `flag_values` and `flag_meanings` in all three formats.
 
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::instant::NAT;
@@ -11,7 +11,7 @@ use drystone_format::schema::Attrs;
 use drystone_format::value::{TypedArray, Value};
 use serde_json::{Value as Json, json};
 
-/// Zarr's data type of times; `None` for what is an integer there.
+/// Zarr's data type of times; `None` if the values stay integers in Zarr.
 pub(super) fn data_type(meaning: &Meaning) -> Option<Json> {
     let (name, unit) = match meaning {
         Meaning::Instant(unit) => ("numpy.datetime64", unit),
@@ -21,7 +21,7 @@ pub(super) fn data_type(meaning: &Meaning) -> Option<Json> {
     Some(json!({"name": name, "configuration": {"unit": unit.scale.name(), "scale_factor": unit.count}}))
 }
 
-/// CF's name of a unit.
+/// CF's name of a unit; `None` if CF has none.
 fn cf_unit(unit: Unit) -> Option<&'static str> {
     match unit {
         Unit { count: 2.., .. } => None,
@@ -38,7 +38,7 @@ fn cf_unit(unit: Unit) -> Option<&'static str> {
     }
 }
 
-/// Attributes of integers that are times, for readers without such a type.
+/// Attributes of integers that are times, for formats without a time type.
 pub(super) fn times(meaning: &Meaning) -> Attrs {
     let text = |name: &str, value: String| (name.to_owned(), Value::Text(value));
     let (unit, is_instant) = match meaning {
@@ -52,7 +52,7 @@ pub(super) fn times(meaning: &Meaning) -> Attrs {
         data: NAT.to_le_bytes().to_vec(),
         meaning: None,
     };
-    // Readers that apply masks show no time there.
+    // Readers that apply masks then show no time for these values.
     let missing = ("missing_value".to_owned(), Value::Array(nat));
     match (cf_unit(unit), is_instant) {
         (Some(name), true) => Attrs::from([
@@ -65,7 +65,7 @@ pub(super) fn times(meaning: &Meaning) -> Attrs {
     }
 }
 
-/// CF attributes that name values: blanks in names are underscores.
+/// CF attributes that name values. Blanks in names become underscores.
 pub(super) fn flags(meaning: &Meaning, scalar: Scalar) -> Attrs {
     let Meaning::Names(names) = meaning else { return Attrs::new() };
     let size = scalar.size() as usize;

@@ -1,20 +1,20 @@
 //! Publishing: committed steps of the log become an ordinary Zarr v3 hierarchy under `zarr/` (docs/format/zarr.md).
 //!
 //! ```text
-//! schema -> nodes: which arrays and groups    index -> changes: what determines each shard
+//! schema -> nodes: which arrays and groups    index -> changes: a fingerprint per shard
 //! model, or existing layout -> grid           ─► convert: read, encode, put whole shards, on several threads
-//!                                             ─► documents: each array's zarr.json, last the root's
+//!                                             ─► documents: each array's zarr.json, the root's last
 //! ```
 //!
 //! Invariants
-//! - an object is put whole: a reader sees the former or the new shard, even if this process is killed;
-//! - an array's `shape` is written after its shards, the root's consolidated metadata after all arrays: steps appear at
-//!   once;
-//! - every shard begins with a stamp of what determines it, so a rerun writes only what changed, and completes what was
-//!   left unfinished;
+//! - an object is put as a whole: a reader sees the old or the new shard, even if this process is killed;
+//! - an array's `shape` is written after its shards, and the root's consolidated metadata after all arrays, so all
+//!   steps appear at once;
+//! - every shard contains a stamp with the fingerprint of its content, so a rerun writes only shards that changed,
+//!   and completes unfinished work;
 //! - one publisher at a time works on a container ([`keeper_lock`]);
-//! - the record of the existing shards is committed last ([`record`]): a reader of a snapshot can tell its shards from
-//!   others.
+//! - the record of the existing shards is committed last ([`record`]), so a reader of a snapshot can distinguish its
+//!   shards from later ones.
 
 mod attributes;
 mod base64;
@@ -63,27 +63,28 @@ pub use netcdf::netcdf_path;
 pub use nodes::Skipped;
 pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray};
 pub use view::ZarrView;
-/// Longest metadata document, in bytes.
+/// The greatest length of a metadata document, in bytes.
 const MOST_JSON: u64 = 256 << 20;
 
-/// An array with all decisions about it.
+/// An array with all decisions about its replica.
 struct Target {
     array: Array,
     grid: Grid,
     codec: Codec,
-    /// The reasons for its layout; `None` if it keeps the layout of an earlier publication.
+    /// The reasons for its layout. `None` if it keeps the layout of an earlier publication.
     layout: Option<Layout>,
     changes: Changes,
-    /// The description of its shards as HDF5 files, if they are.
+    /// The HDF5 description of its shards, if they are HDF5 files.
     description: Option<hdf5::Description>,
 }
 
 impl Container {
-    /// Publishes the newest commit; [`PublishOptions`] has the choices.
+    /// Publishes the newest commit; see [`PublishOptions`].
     ///
-    /// `progress` gets (decoded bytes done, in all) after each shard and may return `false` to stop (`Cancelled`): what
-    /// was published is valid, and the next call continues. `Conflict` if another process is publishing, or if a
-    /// foreign object stands where an array would. Steps that are committed meanwhile are left to the next call.
+    /// `progress` receives the decoded bytes done and in all after each shard. If it returns `false`, publishing
+    /// stops with `Cancelled`: the shards published so far are valid, and the next call continues. Errors: `Conflict`
+    /// if another process is publishing, or if a foreign object has the name of an array. Steps that are committed
+    /// meanwhile are left to the next call.
     pub fn publish(
         &self,
         options: &PublishOptions,
@@ -185,7 +186,7 @@ impl Container {
             convert::Run { container: &pinned, store, targets: &targets, version, sync, known: Some(&known) };
         let done = run.all(&tasks, options.memory, progress)?;
 
-        // Everything that becomes visible from here on is complete.
+        // All shards are complete, so documents may now show them.
         let mut documents: BTreeMap<String, Json> = BTreeMap::new();
         let whole = options.variables.is_none();
         for (node, known) in &there.documents {
@@ -205,7 +206,7 @@ impl Container {
         for (node, json) in &documents {
             put_document(store, &there, node, json, sync)?;
         }
-        // A commit that changed nothing published leaves the root unchanged.
+        // If a commit changed nothing published, the root stays as it is.
         if there.documents.get("").is_none_or(|known| !document::same_but_version(&known.json, &root)) {
             put_document(store, &there, "", &root, sync)?;
         }
@@ -234,8 +235,8 @@ fn put_document(store: &dyn Store, there: &Published, node: &str, json: &Json, s
     Ok(store.put(&document::key(node), &[&text], PutMode::Replace, sync)?)
 }
 
-/// How an array is cut and encoded: as it is published already, unless other options were given, else as the model
-/// says. Also returns whether nothing changes.
+/// Decides how an array is cut and encoded: as it is published already if no other options were given, otherwise as
+/// the model says. Also returns whether nothing changes.
 fn decide(
     container: &Container,
     array: &Array,
@@ -245,7 +246,7 @@ fn decide(
     mix: &[Pattern],
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let before = known.and_then(|d| d.layout_of(array));
-    // An array without axes has no shard that could be a file, and HDF5 stores texts of any length outside chunks.
+    // An array without axes has no shard that could be a file. HDF5 stores texts of any length outside chunks.
     let dual = document::is_sharded(array)
         && !array.element.is_text()
         && options.format.map_or(before.as_ref().is_some_and(|b| b.1.dual), |f| f == Format::ZarrHdf5);
@@ -261,7 +262,7 @@ fn decide(
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
     let scalar = array.element.scalar.size() as u64;
-    // Computed values, and texts of any length, are not in the log in their published form.
+    // Computed values and texts of any length are not in the log in their published form.
     let is_in_log = !array.derived && !array.element.is_text();
     let stored = match asked {
         None if is_in_log => container.leaf_reading(&array.variable, array.leaf)?.cut_of_log()?,
@@ -296,9 +297,9 @@ fn decide(
     Ok((grid, codec, Some(layout), false))
 }
 
-/// What is under `zarr/` now.
+/// The objects under `zarr/`.
 struct Published {
-    /// By node; the root is "".
+    /// Documents by node; the root is "".
     documents: BTreeMap<String, Document>,
     /// All other objects, by key.
     objects: BTreeMap<String, u64>,
@@ -320,7 +321,7 @@ impl Published {
         Ok(Published { documents, objects })
     }
 
-    /// Foreign nodes are never replaced.
+    /// Refuses nodes that would replace foreign ones.
     fn check_foreign(&self, nodes: &Nodes) -> Result<()> {
         let wanted = nodes.groups.keys().chain(nodes.arrays.iter().map(|a| &a.node));
         for node in wanted {
@@ -336,7 +337,7 @@ impl Published {
 }
 
 impl Target {
-    /// Adds to the fingerprint of each shard what its file states besides values: attributes, coordinates, shape.
+    /// Adds the other content of a shard's file to its fingerprint: attributes, coordinates, shape.
     fn count_metadata(&mut self) -> Result<()> {
         let Some(description) = &self.description else { return Ok(()) };
         for (&shard, sum) in &mut self.changes.shards {
@@ -348,7 +349,7 @@ impl Target {
         Ok(())
     }
 
-    /// The existing objects under the array's name, each with its shard number, if it is one of the present shape.
+    /// The existing objects under the array's name, each with its number if it is a shard of the current shape.
     fn objects<'t>(
         &'t self,
         objects: &'t BTreeMap<String, u64>,

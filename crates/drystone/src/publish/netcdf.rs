@@ -1,8 +1,8 @@
-//! One netCDF-4 file of a whole container: chunks are written as they are encoded, or copied from published shards, and
+//! One netCDF-4 file of a whole container. Chunks are written as they are encoded, or copied from published shards;
 //! the metadata follows them.
 //!
-//! Users take the file elsewhere, so it lies at any path of the local file system, not in a store. It is written under
-//! a temporary name and renamed: readers see the former file or the complete new one.
+//! The file lies at a path of the local file system, not in a store, since users take it elsewhere. It is written
+//! under a temporary name and renamed, so readers see the old file or the complete new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,19 +25,19 @@ use crate::published::stamp::stamp_of;
 use crate::{Error, ErrorKind, Result};
 use drystone_hdf5_file::{self as hdf5, Attribute, Chunk, Dataset, File, Id, Storage};
 
-/// Longest shard object, in bytes.
+/// The greatest length of a shard object, in bytes.
 const MOST_SHARD: u64 = 1 << 31;
 
-/// The default place of the netCDF file of the container in a folder: in its `netcdf/`, under the folder's name.
+/// The default path of the netCDF file of a container in a folder: in its `netcdf/`, under the folder's name.
 pub fn netcdf_path(folder: &Path) -> PathBuf {
     let name = folder.file_stem().map_or_else(|| "data".into(), ToOwned::to_owned);
     folder.join("netcdf").join(name).with_extension("nc")
 }
 
 impl Container {
-    /// Writes the newest commit as one netCDF-4 file at a local path, replacing an existing one. The format in
-    /// `options` is ignored. In the report, `kept` counts shards whose chunks were copied as published (`zarr+hdf5`),
-    /// `written` those that were encoded.
+    /// Writes the newest commit as one netCDF-4 file at a local path, replacing an existing file. The format in
+    /// `options` is ignored. In the report, `kept` counts shards whose chunks were copied from a publication
+    /// (`zarr+hdf5`), and `written` those that were encoded.
     pub fn publish_netcdf(
         &self,
         path: &Path,
@@ -58,7 +58,8 @@ impl Container {
         let version = self.inner.newest()?.0.version();
         let pinned = self.at(version)?;
         let snapshot = pinned.snapshot();
-        let nodes = Nodes::of(&snapshot, options.variables.as_deref())?;
+        let chosen = options.variables.as_deref();
+        let nodes = Nodes::of(&snapshot, chosen)?.in_netcdf(chosen.is_some())?;
         let store = self.inner.store.as_ref();
         let there = Published::load(store, &self.inner.identity.uuid)?;
         let options = PublishOptions { format: Some(Format::ZarrHdf5), ..options.clone() };
@@ -97,14 +98,14 @@ impl Container {
     }
 }
 
-/// Where an array's values went.
+/// The position of an array's values in the file.
 enum Laid {
     Chunks(Vec<Chunk>),
     /// The only value of an array without axes.
     Value(Vec<u8>),
 }
 
-/// The file under way.
+/// The file while it is being written.
 struct Output<'a> {
     path: &'a Path,
     file: std::io::BufWriter<WholeFile>,
@@ -182,7 +183,7 @@ impl<'a> Output<'a> {
             };
             for &number in prepared.order() {
                 let Some(chunk) = chunks.get(number as usize).and_then(Option::as_deref) else { continue };
-                // The checksum at its end is Zarr's.
+                // The checksum at the end belongs to Zarr only.
                 let Some((body, _)) = chunk.split_last_chunk::<4>() else { continue };
                 let mut offset = offset_of(&target.grid, array.file_tail().len(), number.into());
                 offset.iter_mut().zip(&cells.lo).for_each(|(o, lo)| *o += lo);
@@ -197,7 +198,7 @@ impl<'a> Output<'a> {
         Ok((Laid::Chunks(laid), tally))
     }
 
-    /// Writes the texts of an array, chunk by chunk: each into a heap, then the chunk of references.
+    /// Writes the texts of an array chunk by chunk: the texts into a heap, then the chunk of references.
     fn lay_texts(
         &mut self,
         target: &Target,
@@ -241,7 +242,7 @@ impl<'a> Output<'a> {
         Ok((Laid::Chunks(laid), tally))
     }
 
-    /// Writes texts into a heap, and returns the references.
+    /// Writes texts into a heap. Returns the references.
     fn refer<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) -> Result<Vec<u8>> {
         self.write(&vec![0; (hdf5::padded(self.at) - self.at) as usize])?;
         let mut heap = hdf5::Heap::at(self.at);
@@ -269,7 +270,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// The published chunks of a shard, if they are up to date; each with its checksum, which is verified.
+/// The published chunks of a shard, if they are up to date. Each ends with its checksum, which was verified.
 fn copied(
     run: &Run<'_>,
     target: &Target,
@@ -297,19 +298,20 @@ fn copied(
         let sound = bytes.and_then(|b| b.split_last_chunk::<4>());
         match sound.filter(|(body, check)| crc32(body).to_le_bytes() == **check) {
             Some(_) => chunks.push(bytes.map(<[u8]>::to_vec)),
-            // Damaged, or just replaced: it is made again.
+            // The shard is damaged, or was just replaced; its chunks are encoded again.
             None => return Ok(None),
         }
     }
     Ok((chunks.len() == many).then_some(chunks))
 }
 
-/// Whether the file contains texts of any length: texts of UTF-32 become such, since netCDF supports them.
+/// Whether the file stores texts of any length for this array. UTF-32 texts become such texts, since netCDF supports
+/// them.
 fn has_texts(array: &Array) -> bool {
     array.element.is_text() || array.element.is_utf32()
 }
 
-/// Extents in the file.
+/// The array's extents in the file.
 fn shape_of(array: &Array, cells: &[u64]) -> Vec<u64> {
     if has_texts(array) { array.with_tail(cells) } else { array.file_shape(cells) }
 }
@@ -341,14 +343,14 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
             }
         }
     }
-    // By group and name.
+    // Dimensions by group and name.
     let mut dimensions: BTreeMap<(&str, String), Dimension> = BTreeMap::new();
     let mut taken: BTreeSet<(&str, String)> = BTreeSet::new();
     let mut datasets: Vec<Option<Id>> = Vec::new();
     let place = |target: &Target| -> (&str, String) {
         let node = target.array.node.as_str();
         let at = node.rfind('/').unwrap_or(0);
-        // The same text as a key of the groups, which live as long.
+        // The key in `groups` lives as long as the map.
         let above = nodes.groups.get_key_value(&node[..at]).map_or("", |(key, _)| key.as_str());
         (above, node[at..].trim_start_matches('/').to_owned())
     };
@@ -378,7 +380,7 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
             file.attribute(id, name, value.clone());
         }
         datasets.push(Some(id));
-        // Its own only axis.
+        // An array that is its own only axis.
         if let ([axis], [length]) = (array.dims.as_slice(), shape.as_slice())
             && *axis == name
         {
@@ -432,7 +434,7 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
     Ok(file)
 }
 
-/// The types of complex numbers have one name each, in the root.
+/// The types of complex numbers. Each has one name, in the root.
 fn datatype_once<'n>(
     file: &mut File,
     taken: &mut BTreeSet<(&'n str, String)>,
@@ -456,7 +458,7 @@ fn datatype_once<'n>(
     made
 }
 
-/// The nodes above a node, nearest first, without the root.
+/// The nodes above a node, nearest first. The root is left out.
 fn ancestors(node: &str) -> impl Iterator<Item = &str> {
     let mut at = node;
     std::iter::from_fn(move || {

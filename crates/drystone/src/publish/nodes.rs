@@ -1,9 +1,10 @@
-//! A snapshot's schema as a Zarr hierarchy: one array per variable; for a record, one per leaf member below a group.
+//! A snapshot's schema as a Zarr hierarchy: one array per variable; a record has one array per leaf member, below a
+//! group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_dataset::Access;
-use drystone_format::dtype::DType;
+use drystone_format::dtype::{DType, Scalar};
 use drystone_format::meaning::Meaning;
 use drystone_format::schema::{Schema, Variable};
 use serde_json::{Map, Value as Json};
@@ -19,21 +20,21 @@ use crate::schema::near_miss::no_such;
 use crate::schema_op::expected_reads;
 use crate::{Container, Error, Result};
 
-/// The group of objects outside the hierarchy, which a Zarr store keeps as they are.
+/// The group for objects outside the hierarchy, which a Zarr store keeps unchanged.
 pub(super) const OBJECTS: &str = ".zarr-objects";
 
 /// A variable that was not published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its path.
+    /// The path of the variable.
     pub variable: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Name of the step axis.
+/// The name of the step axis.
 const STEP: &str = "step";
-/// The assumed bytes of a text of any length when arrays are cut.
+/// The assumed size in bytes of a text of any length, for cutting arrays.
 const TEXT: u64 = 64;
 /// The longest component of a node's path, so that keys stay within the limits of stores.
 const MOST_NAME: usize = 200;
@@ -51,26 +52,26 @@ pub(super) struct Array {
     pub(super) leaf: u32,
     pub(super) member: String,
     pub(super) steps: bool,
-    /// In cells, steps first.
+    /// Extents in cells, steps first.
     pub(super) shape: Vec<u64>,
-    /// Bytes per cell; for a text of any length an assumption.
+    /// Bytes per cell; an assumption for texts of any length.
     pub(super) item: u64,
     pub(super) element: Element,
-    /// The value of cells that were never written.
+    /// The value of unwritten cells.
     pub(super) fill: Vec<u8>,
-    /// What a missing chunk reads as in Zarr, per cell; equal to `fill` if Zarr can express that.
+    /// The value that a missing chunk reads as in Zarr, per cell. It equals `fill` if Zarr can express that.
     pub(super) missing: Vec<u8>,
     pub(super) fill_value: Json,
-    /// One per axis of the Zarr array, unique.
+    /// One name per axis of the Zarr array; all are unique.
     pub(super) dims: Vec<String>,
     pub(super) attributes: Map<String, Json>,
-    /// Whether its values are computed: then the index does not tell where there are any.
+    /// Whether its values are computed. The index then does not show which cells have values.
     pub(super) derived: bool,
     pub(super) transform: String,
-    /// The declared mix of reads, unless a newer program wrote it in a form that this one cannot read: it is a hint.
+    /// The declared mix of reads. It is only a hint: it is left out if a newer program wrote it in an unknown form.
     pub(super) access: Option<Access>,
     pub(super) dtype: String,
-    /// What the integers stand for.
+    /// The meaning of the integers, such as times.
     pub(super) meaning: Option<Meaning>,
     pub(super) clips: Vec<(u64, Vec<u64>)>,
 }
@@ -78,7 +79,7 @@ pub(super) struct Array {
 /// The hierarchy.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Those to publish, by path of the variable and number of the member.
+    /// The arrays to publish, ordered by path of the variable and number of the member.
     pub(super) arrays: Vec<Array>,
     /// All groups with their attributes; the root is "".
     pub(super) groups: BTreeMap<String, Map<String, Json>>,
@@ -93,22 +94,22 @@ impl Array {
         self.meaning.as_ref().and_then(data_type).unwrap_or_else(|| self.element.data_type())
     }
 
-    /// Extents in cells, with the cell's own axes.
+    /// Extents in cells, followed by the cell's own axes.
     pub(super) fn with_tail(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().chain(&self.element.tail).copied().collect()
     }
 
-    /// The cell's own axes in HDF5: a text of fixed length is a row of characters.
+    /// The cell's own axes in HDF5, where a text of fixed length is a row of characters.
     pub(super) fn file_tail(&self) -> Vec<u64> {
         self.element.tail.iter().copied().chain(self.element.characters()).collect()
     }
 
-    /// Extents in cells of the array in HDF5.
+    /// The array's extents in HDF5, for these extents in cells.
     pub(super) fn file_shape(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().copied().chain(self.file_tail()).collect()
     }
 
-    /// Names of all axes that the array has in HDF5, unique.
+    /// Unique names of all axes of the array in HDF5.
     pub(super) fn file_dims(&self) -> Vec<String> {
         let mut names = self.dims.clone();
         if let Some(characters) = self.element.characters() {
@@ -122,22 +123,23 @@ impl Array {
     }
 }
 
-/// Which names the nodes get, and which nodes are allowed.
+/// The rules for names of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Names that every file system accepts.
     Portable,
-    /// Original names: for readers that ask this program by key.
+    /// Original names, for readers that request objects from this program by key.
     Exact,
 }
 
 impl Nodes {
-    /// Everything that a reader of Zarr can be shown, under its original names.
+    /// All nodes that a Zarr reader can be shown, under their original names.
     pub(super) fn exact(snapshot: &Snapshot) -> Result<Self> {
         Self::build(snapshot, None, Form::Exact)
     }
 
-    /// The chosen variables, or all. `NotFound` and `Unsupported` concern variables that were chosen by name.
+    /// The nodes of the chosen variables, or of all. Errors: `NotFound` and `Unsupported`, for variables that were
+    /// chosen by name.
     pub(super) fn of(snapshot: &Snapshot, chosen: Option<&[String]>) -> Result<Self> {
         Self::build(snapshot, chosen, Form::Portable)
     }
@@ -174,7 +176,7 @@ impl Nodes {
                 Err(reason) if named => {
                     return Err(Error::unsupported(format!("\"{path}\" cannot be published: {reason}")));
                 }
-                Err(_) if chosen.is_some() => {} // nobody asked for it
+                Err(_) if chosen.is_some() => {} // not chosen by name
                 Err(reason) => nodes.skipped.push(Skipped { variable: path.to_owned(), reason }),
             }
         }
@@ -183,7 +185,30 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Every node lies in groups.
+    /// Leaves out the arrays that a netCDF file cannot hold: netCDF libraries know no float of 2 bytes, and crash on
+    /// one.
+    ///
+    /// Errors: `Unsupported` if all variables are `named` by the caller.
+    pub(super) fn in_netcdf(mut self, named: bool) -> Result<Self> {
+        let (kept, omitted): (Vec<Array>, Vec<Array>) =
+            self.arrays.into_iter().partition(|array| array.element.scalar != Scalar::F16);
+        self.arrays = kept;
+        for array in omitted {
+            let variable = match array.member.as_str() {
+                "" => array.variable,
+                member => format!("{}.{member}", array.variable),
+            };
+            let reason = "netCDF has no float16; export it, which converts to float32".to_owned();
+            if named {
+                return Err(Error::unsupported(format!("\"{variable}\" cannot be published: {reason}")));
+            }
+            self.known.remove(&array.node);
+            self.skipped.push(Skipped { variable, reason });
+        }
+        Ok(self)
+    }
+
+    /// Adds the groups above every node.
     fn with_ancestors(&mut self) {
         let all: Vec<String> = self.groups.keys().chain(&self.known).cloned().collect();
         for node in all {
@@ -194,7 +219,7 @@ impl Nodes {
         self.groups.entry(String::new()).or_default();
     }
 
-    /// Two names may coincide once they are written as Zarr nodes.
+    /// Refuses two variables whose names become the same Zarr node.
     fn check(&self) -> Result<()> {
         let mut seen: BTreeSet<&str> = self.groups.keys().map(String::as_str).collect();
         match self.arrays.iter().find(|array| !seen.insert(&array.node)) {
@@ -207,7 +232,7 @@ impl Nodes {
     }
 }
 
-/// The arrays of one variable, or why there are none.
+/// The arrays of one variable, or the reason why there are none.
 fn arrays_of(
     schema: &Schema,
     (path, variable): (&str, &Variable),
@@ -218,7 +243,7 @@ fn arrays_of(
         return Err("it is local: its blocks are not one array".into());
     }
     if let (Some(derived), Form::Portable) = (&variable.derived, form) {
-        // A variable that was deleted, or no longer fits, cannot be computed.
+        // If an input was deleted, or no longer fits, the variable cannot be computed.
         Derivation::check(schema, path, derived).map_err(|e| e.to_string())?;
     }
     let base = form.node(path);
@@ -231,6 +256,12 @@ fn arrays_of(
     let mut arrays = Vec::new();
     for (number, (leaf, own)) in variable.dtype.leaves().into_iter().zip(shapes).enumerate() {
         let element = Element::of(&leaf.dtype, &own).ok_or("it holds lists of numbers, for which Zarr has no type; `drystone export` writes them to HDF5 and netCDF")?;
+        if element.is_text() && !element.tail.is_empty() {
+            return Err(format!(
+                "its member \"{}\" is an array of strings; `drystone export` writes them to HDF5",
+                leaf.path
+            ));
+        }
         let node = if record { format!("{base}/{}", form.component(&leaf.path)) } else { base.clone() };
         let at = leaf.offset as usize;
         let fill = fill.get(at..at + leaf.size as usize).ok_or("its fill value is too short")?.to_vec();
@@ -299,7 +330,7 @@ fn leaf_shapes(dtype: &DType, own: &[u64], out: &mut Vec<Vec<u64>>) {
     }
 }
 
-/// Unique names of all axes; axes without a name are named after the variable.
+/// Unique names of all axes. Axes without a name are named after the variable.
 fn dims(variable: &Variable, name: &str, tail: usize) -> Vec<String> {
     let cells = variable.shape.len();
     let mut names: Vec<String> = if variable.steps { vec![STEP.to_owned()] } else { Vec::new() };
@@ -331,12 +362,12 @@ impl Form {
     }
 }
 
-/// What a Zarr store keeps beside its hierarchy is no part of it.
+/// Whether a path is private to a Zarr store, which keeps objects beside its hierarchy.
 fn is_private(path: &str) -> bool {
     path.strip_prefix(OBJECTS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A path of the schema as one of the hierarchy.
+/// The hierarchy's path for a path of the schema.
 fn node_of(path: &str) -> String {
     if path.is_empty() {
         return String::new();
@@ -344,8 +375,8 @@ fn node_of(path: &str) -> String {
     path.split('/').map(component).collect::<Vec<_>>().join("/")
 }
 
-/// A name unchanged, if every Zarr reader and every store accepts it; else as close as possible, with a checksum of the
-/// name.
+/// The name itself, if every Zarr reader and every store accepts it. Otherwise a similar name with a checksum of the
+/// original.
 fn component(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     let usable = name.bytes().all(plain)
@@ -365,10 +396,10 @@ fn component(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drystone_format::dtype::{Member, Record, Scalar};
+    use drystone_format::dtype::{Member, Record};
 
     #[test]
-    fn ordinary_names_stay_and_others_become_usable_and_differ() {
+    fn ordinary_names_stay_and_others_become_portable_and_unique() {
         for name in ["T", "velocity.x", "a-b_c", "2m_temperature", "._x"] {
             assert_eq!(component(name), name);
         }
@@ -379,7 +410,7 @@ mod tests {
         assert_eq!(written.len(), odd.len());
         for name in &written {
             assert!(drystone_store::validate_key(name).is_ok() && !name.starts_with("__"), "{name}");
-            assert_eq!(&component(name), name, "what is written is usable itself");
+            assert_eq!(&component(name), name, "a portable name stays the same");
         }
         assert_eq!(node_of("fields/größe").split('/').count(), 2);
     }

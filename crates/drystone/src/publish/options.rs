@@ -9,18 +9,19 @@ use drystone_transform::CodecSpec;
 use super::document::{Codec, Compression};
 use crate::{Error, Result};
 
-/// Default memory of a publication.
+/// The default memory of a publication.
 const MEMORY: u64 = 512 << 20;
-/// Less memory does not suffice for one thread.
+/// The least memory, which suffices for one thread.
 const LEAST_MEMORY: u64 = 128 << 20;
 
-/// How the chunks are compressed.
+/// The compression of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compressor {
-    /// zstd for variables with a transform, at the transform's level if that is zstd; no compression for others.
+    /// zstd for variables with a transform, at the transform's level if that is zstd; no compression for other
+    /// variables.
     #[default]
     Auto,
-    /// Not at all.
+    /// No compression.
     None,
     /// zstd at a level from -7 to 22.
     Zstd(i32),
@@ -28,19 +29,19 @@ pub enum Compressor {
     Zlib(u32),
 }
 
-/// What the shards are.
+/// The format of the shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Shards of Zarr v3.
     Zarr,
-    /// Shards of Zarr v3 that are HDF5 (netCDF-4) files, too.
+    /// Shards of Zarr v3 that are also HDF5 (netCDF-4) files.
     ZarrHdf5,
     /// One netCDF-4 file ([`crate::Container::publish_netcdf`]).
     Netcdf,
 }
 
 impl Format {
-    /// `zarr`, `zarr+hdf5` or `netcdf`; anything else is `InvalidArgument`.
+    /// Parses `zarr`, `zarr+hdf5` or `netcdf`. Errors: `InvalidArgument` for other texts.
     pub fn parse(text: &str) -> Result<Self> {
         match text.trim() {
             "zarr" => Ok(Format::Zarr),
@@ -54,7 +55,8 @@ impl Format {
 }
 
 impl Compressor {
-    /// `auto`, `none`, `zstd` or `zlib`, the last two with `:LEVEL` or without; anything else is `InvalidArgument`.
+    /// Parses `auto`, `none`, `zstd` or `zlib`; the last two take an optional `:LEVEL`. Errors: `InvalidArgument` for
+    /// other texts.
     pub fn parse(text: &str) -> Result<Self> {
         match text.trim() {
             "auto" => return Ok(Compressor::Auto),
@@ -77,7 +79,7 @@ impl Compressor {
         }
     }
 
-    /// For a variable with this transform, whose values have this many bytes.
+    /// The codec for a variable with this transform, whose values have `element` bytes.
     pub(super) fn of(self, transform: &str, element: u32, dual: bool) -> Result<Codec> {
         let zlib = |level| Some(Compression::Zlib { level, element });
         let compression = match self {
@@ -88,7 +90,7 @@ impl Compressor {
                 let specs = CodecSpec::parse_all(transform).unwrap_or_default();
                 match (specs.is_empty(), dual) {
                     (true, _) => None,
-                    // Every HDF5 library reads it without plug-ins.
+                    // Every HDF5 library reads zlib without plug-ins.
                     (false, true) => {
                         let level = level_of(&specs, "zlib").unwrap_or(USUAL_ZLIB);
                         zlib(u32::try_from(level).unwrap_or(USUAL_ZLIB as u32).min(9))
@@ -112,20 +114,21 @@ fn level_of(specs: &[CodecSpec], name: &str) -> Option<i32> {
     })
 }
 
-/// How to publish.
+/// Options of a publication.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishOptions {
-    /// Paths of variables; `None` publishes everything that can be, and removes published arrays of deleted variables.
+    /// Paths of variables. `None` publishes all variables that can be published, and removes published arrays of
+    /// deleted variables.
     pub variables: Option<Vec<String>>,
-    /// Memory that may be used, in bytes; at least 128 MiB.
+    /// The most memory to use, in bytes; at least 128 MiB.
     pub memory: u64,
-    /// The assumed cost of the store for the model; `None`: as measured ([`crate::Container::device`]).
+    /// The store's cost, for the model. `None`: as measured ([`crate::Container::device`]).
     pub device: Option<Device>,
-    /// Chunk extents by variable (steps first), instead of the model's.
+    /// Chunk extents by variable, steps first. They replace the model's choice.
     pub chunks: BTreeMap<String, Vec<u64>>,
-    /// How chunks are compressed.
+    /// The compression of chunks.
     pub compressor: Compressor,
-    /// The format of shards; `None`: as an array was published before, at first Zarr alone.
+    /// The format of shards. `None` keeps the format of an earlier publication; a first one is Zarr only.
     pub format: Option<Format>,
 }
 
@@ -153,7 +156,7 @@ impl PublishOptions {
         Ok(())
     }
 
-    /// Checks that the format is a hierarchy.
+    /// Refuses a format that is not a hierarchy.
     pub(super) fn check_hierarchy(&self) -> Result<()> {
         match self.format {
             Some(Format::Netcdf) => Err(Error::invalid("a netCDF file is written by publish_netcdf")),
@@ -162,14 +165,14 @@ impl PublishOptions {
     }
 }
 
-/// What a publication did.
+/// The outcome of a publication.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishReport {
-    /// The published commit.
+    /// The version of the published commit.
     pub snapshot: u64,
-    /// One per Zarr array, by path.
+    /// One entry per Zarr array, by path.
     pub arrays: Vec<PublishedArray>,
-    /// Variables that the portable profile cannot represent, if all were to be published.
+    /// Variables that the portable profile cannot represent, if all variables were to be published.
     pub skipped: Vec<Skipped>,
 }
 
@@ -188,14 +191,14 @@ pub struct PublishedArray {
     pub chunk: Vec<u64>,
     /// Extents of a shard in cells.
     pub shard: Vec<u64>,
-    /// Shards written now.
+    /// Number of shards written now.
     pub written: u64,
-    /// Shards that were up to date already.
+    /// Number of shards that were already up to date.
     pub kept: u64,
-    /// Chunks of these shards that were copied from the log in their stored form.
+    /// Number of chunks in the written shards that were copied from the log in their stored form.
     pub copied: u64,
     /// Bytes of the shards written now.
     pub stored_bytes: u64,
-    /// The reasons of the model; `None` if an earlier publication fixed the layout.
+    /// The model's reasons. `None` if an earlier publication fixed the layout.
     pub layout: Option<Layout>,
 }

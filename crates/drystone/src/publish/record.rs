@@ -1,8 +1,8 @@
-//! The record of a publication becomes part of a manifest, in a commit of its own, so that earlier snapshots stay
+//! The record of a publication. It becomes part of a manifest in a separate commit, so that earlier snapshots stay
 //! unchanged.
 //!
-//! A shard is recorded by its stamp, its length and the CRC of its index, so that a reader can tell whether it was
-//! replaced.
+//! A shard is recorded by its stamp, its length and the CRC of its index, so that a reader can detect its
+//! replacement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +50,8 @@ pub(crate) fn shards(inner: &Inner, array: &Array) -> Result<Vec<Shard>> {
     Ok(out)
 }
 
-/// Commits the present objects of the targets. `whole`: nothing else is published. `gone`: nodes that are not arrays
-/// any more.
+/// Commits the existing objects of the targets. `whole`: nothing else is published. `gone`: nodes that are no longer
+/// arrays.
 pub(super) fn commit(
     inner: &Inner,
     version: u64,
@@ -82,7 +82,7 @@ pub(super) fn commit(
         for (array, records) in &mine {
             let old = before.iter().find(|a| a.node == array.node);
             let same = match old {
-                // A different version alone is no change: shards with equal fingerprints hold equal values.
+                // A different version alone is not a change: shards with equal fingerprints hold equal values.
                 Some(old) => {
                     Array { pages: Vec::new(), version, ..old.clone() } == *array
                         && shards(inner, old)? == *records

@@ -1,7 +1,7 @@
 //! The bytes of a shard object: a stamp, the chunks, the index (docs/format/zarr.md).
 //!
-//! For Zarr the stamp is a gap before the first chunk. It states what determines the shard, so its first 40 bytes tell
-//! whether it is up to date.
+//! For Zarr the stamp is a gap before the first chunk. It states the fingerprint of the shard's content, so the first
+//! 40 bytes show whether the shard is up to date.
 
 use crate::base::checksum::crc32;
 use crate::published::stamp::{STAMP, Stamp};
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use drystone_hdf5_file::{self as hdf5, Chunk, File};
 const MISSING: u64 = u64::MAX;
 
-/// The whole object: `chunks` by their number in the grid, stored in `order`. Chunks that are `None` read as fill.
+/// The whole object. `chunks` are numbered by the grid and stored in `order`. Chunks that are `None` read as fill.
 pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[u32]) -> Vec<u8> {
     let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
     let mut out = Vec::with_capacity(STAMP + bytes + 16 * chunks.len() + 4);
@@ -17,7 +17,7 @@ pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[
     let mut index = vec![[MISSING; 2]; chunks.len()];
     for &number in order {
         let number = number as usize;
-        // Each is freed once it is copied, so that hardly any chunk is in memory twice.
+        // Each chunk is freed once it is copied, so that hardly any chunk is in memory twice.
         if let Some(chunk) = chunks.get_mut(number).and_then(Option::take) {
             index[number] = [out.len() as u64, chunk.len() as u64];
             out.extend_from_slice(&chunk);
@@ -33,13 +33,14 @@ pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[
     out
 }
 
-/// Bytes before the HDF5 file in a shard of this many chunks: a power of two with room for index and stamp.
+/// The number of bytes before the HDF5 file in a shard of this many chunks: a power of two that holds index and
+/// stamp.
 pub(super) fn user_block(chunks: u64) -> u64 {
     (16 * chunks + 4 + STAMP as u64).next_power_of_two().max(512)
 }
 
-/// The whole object as Zarr shard and HDF5 file at once: the index first, the stamp at the end of the user block, then
-/// the file. `places` has the beginning of each chunk in the file's array, `file` the description of its chunks.
+/// The whole object as Zarr shard and HDF5 file at once: the index, the stamp at the end of the user block, the file.
+/// `places` has the offset of each chunk in the file's array, `file` the description of its chunks.
 pub(super) fn assemble_dual(
     stamp: Stamp,
     mut chunks: Vec<Option<Vec<u8>>>,
@@ -58,7 +59,7 @@ pub(super) fn assemble_dual(
         if let Some(chunk) = chunks.get_mut(number as usize).and_then(Option::take) {
             let at = out.len() as u64;
             index[number as usize] = [at, chunk.len() as u64];
-            // The checksum at its end is Zarr's alone.
+            // The checksum at the end belongs to Zarr only.
             let len = (chunk.len() as u64)
                 .checked_sub(4)
                 .ok_or_else(|| Error::corrupt("a chunk without checksum"))?;
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_stand_in_the_order_asked_for_and_the_index_finds_them() {
+    fn chunks_are_stored_in_the_given_order_and_the_index_finds_them() {
         let stamp = Stamp { fingerprint: 1, version: 2 };
         let chunks = vec![Some(vec![1; 3]), None, Some(vec![2; 5]), Some(vec![3; 1])];
         let bytes = assemble(stamp, chunks, &[3, 2, 1, 0]);

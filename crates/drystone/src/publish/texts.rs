@@ -10,7 +10,7 @@ use crate::published::grid::{Box, place};
 use crate::read::Reading;
 use crate::{Error, Result};
 
-/// The texts of a box in row-major order, those of any length and those of UTF-32, in UTF-8 without padding.
+/// The texts of a box in row-major order, in UTF-8 without padding. They are stored with any length, or as UTF-32.
 pub(super) fn read(reading: &Reading, array: &Array, cells: &Box) -> Result<Vec<Vec<u8>>> {
     if array.element.is_text() {
         let (texts, _) = reading.read_strings(&Selection::boxed(&cells.lo, &cells.counts()))?;
@@ -22,14 +22,14 @@ pub(super) fn read(reading: &Reading, array: &Array, cells: &Box) -> Result<Vec<
     slab.chunks_exact(size.max(1))
         .map(|text| {
             utf8(text).ok_or_else(|| {
-                Error::invalid(format!("\"{}\" holds a text that is no Unicode", array.variable))
+                Error::invalid(format!("\"{}\" holds a text that is not valid Unicode", array.variable))
             })
         })
         .collect()
 }
 
-/// Texts of a box as a chunk of Zarr's `vlen-utf8`: their number, then each after its length. Cells of the chunk
-/// outside the box are empty.
+/// Encodes texts of a box as a chunk of Zarr's `vlen-utf8`: their number, then each text after its length. Cells of
+/// the chunk outside the box are empty.
 pub(super) fn vlen(texts: &[Vec<u8>], counts: &[u64], chunk: &[u64]) -> Result<Vec<u8>> {
     let long = |n: usize| u32::try_from(n).map_err(|_| Error::unsupported("a string of 4 GiB or more"));
     let many: u64 = chunk.iter().product();
@@ -42,7 +42,7 @@ pub(super) fn vlen(texts: &[Vec<u8>], counts: &[u64], chunk: &[u64]) -> Result<V
     Ok(out)
 }
 
-/// The number in a box of a cell of the chunk that begins with the box; `None` outside the box.
+/// The number, in a box, of a cell of the chunk that begins at the same cell. `None` outside the box.
 pub(super) fn inside(number: u64, counts: &[u64], chunk: &[u64]) -> Option<usize> {
     let index = place(number, chunk);
     let is_inside = index.iter().zip(counts).all(|(i, n)| i < n);

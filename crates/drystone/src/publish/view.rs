@@ -1,13 +1,13 @@
-//! A snapshot as a virtual Zarr v3 hierarchy: documents are made from the schema, chunks are read from the log on
+//! A snapshot as a virtual Zarr v3 hierarchy: documents are made from the schema, and chunks are read from the log on
 //! request.
 //!
-//! A variable that a client of Zarr created carries the document that the client declared ([`DECLARED`]). Its chunks
-//! are in the client's encoding, so the caller encodes them (the Python face, with zarr-python's own codecs). All other
+//! A variable that a Zarr client created carries the document that the client declared ([`DECLARED`]). Its chunks use
+//! the client's encoding, so the caller encodes them (the Python face does so, with zarr-python's codecs). All other
 //! arrays are cut as their blocks are stored, and their chunks are uncompressed values.
 //!
 //! Invariants
 //! - a view never changes: it is pinned to one snapshot;
-//! - a chunk exists if any of its cells was ever written, else it reads as the document's fill value.
+//! - a chunk exists if any of its cells was written; otherwise it reads as the document's fill value.
 
 use super::attributes::DECLARED;
 use std::collections::BTreeMap;
@@ -29,16 +29,16 @@ use super::texts;
 use crate::container::Container;
 use crate::published::grid::{Box, Grid};
 use crate::{Error, Result};
-/// Least size of chunks cut like stored blocks, in bytes; smaller ones would cost more in requests than they save in
-/// bytes.
+/// The smallest chunks, in bytes, that are cut like stored blocks. Smaller ones would cost more in requests than they
+/// save in bytes.
 const LEAST_CHUNK: u64 = 128 << 10;
-/// Cells of a chunk of strings.
+/// The number of cells of a chunk of strings.
 const TEXTS: u64 = 4096;
 
 /// A snapshot as a Zarr hierarchy.
 pub struct ZarrView {
     container: Container,
-    /// By node; the root is "".
+    /// Documents by node; the root is "".
     documents: BTreeMap<String, Json>,
     arrays: BTreeMap<String, Shown>,
     skipped: Vec<Skipped>,
@@ -50,16 +50,16 @@ struct Shown {
 }
 
 impl Container {
-    /// The handle's snapshot as a Zarr hierarchy. With `consolidated` the root's document contains all others; else
-    /// only if a client of Zarr stored it so.
+    /// The handle's snapshot as a Zarr hierarchy. With `consolidated`, the root's document contains all others;
+    /// without it, only if a Zarr client stored it so.
     pub fn zarr_view(&self, consolidated: bool) -> Result<ZarrView> {
         self.hierarchy(consolidated, None)
     }
 
-    /// The handle's snapshot as a Zarr hierarchy of files: chunks are uncompressed values, whatever a client of Zarr
-    /// declared, and the root's document contains all others. `chunks` keeps the cut of arrays by variable and member:
-    /// a program that reads the document of one snapshot and a chunk of a later one finds the chunk cut as the document
-    /// says.
+    /// The handle's snapshot as a Zarr hierarchy of files. Chunks are uncompressed values, whatever a Zarr client
+    /// declared, and the root's document contains all others. `chunks` keeps the cut of arrays by variable and
+    /// member: a program may read the document of one snapshot and a chunk of a later one, and the chunk must be cut
+    /// as the document says.
     pub fn zarr_files(&self, chunks: &mut BTreeMap<(u64, u32), Vec<u64>>) -> Result<ZarrView> {
         self.hierarchy(true, Some(chunks))
     }
@@ -112,7 +112,7 @@ impl Container {
         }
         let root = schema.groups.get("");
         let asked = root.and_then(declared).is_some_and(|json| json["consolidated"] == true);
-        // A container without any content has no hierarchy either.
+        // A container without content has no hierarchy.
         if documents.len() == 1 && arrays.is_empty() && root.is_none_or(Attrs::is_empty) {
             documents.clear();
         } else if consolidated || asked {
@@ -122,7 +122,8 @@ impl Container {
         Ok(ZarrView { container, documents, arrays, skipped: nodes.skipped })
     }
 
-    /// The cut of an array without a declared one: as the newest blocks, unless they are small; then as the model says.
+    /// The cut of an array that declares none: that of the newest blocks, unless they are small; then that of the
+    /// model.
     fn stored_grid(&self, array: &Array) -> Result<Grid> {
         let too_large = || Error::invalid(format!("the chunks of \"{}\" are too large", array.variable));
         let first = usize::from(array.steps);
@@ -172,13 +173,13 @@ impl Container {
         }
         let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
         let mix = layout::standard_mix(&array.shape, array.steps);
-        // Not from measurements of the store: all processes that know this snapshot must cut it the same way.
+        // Measurements of the store are not used: all processes at this snapshot must cut the array in the same way.
         let chunk = layout::choose(cells, &mix, &Device::ASSUMED, &Bounds::PORTABLE).chunk;
         Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large)
     }
 }
 
-/// The document that a client of Zarr declared.
+/// The document that a Zarr client declared.
 fn declared(attrs: &Attrs) -> Option<Json> {
     match attrs.get(DECLARED)? {
         Value::Text(text) => serde_json::from_str(text).ok().filter(Json::is_object),
@@ -186,10 +187,10 @@ fn declared(attrs: &Attrs) -> Option<Json> {
     }
 }
 
-/// The declared document with the variable's present shape, if it fits the variable.
+/// The declared document with the variable's current shape, if it fits the variable.
 fn accept(array: &Array, mut json: Json) -> Option<(Grid, Json)> {
     let extents = json["chunk_grid"]["configuration"]["chunk_shape"].as_array()?;
-    // An axis without cells may have chunks without any.
+    // An axis without cells may have chunks of extent 0.
     let chunk: Option<Vec<u64>> = extents.iter().map(|n| Some(n.as_u64()?.max(1))).collect();
     let shape: Vec<u64> = array.shape.clone();
     let chunk = chunk.filter(|c| c.len() == shape.len())?;
@@ -211,29 +212,29 @@ fn declared_group(
 }
 
 impl ZarrView {
-    /// The snapshot it shows.
+    /// The version of the snapshot.
     pub fn version(&self) -> u64 {
         self.container.snapshot().version()
     }
 
-    /// Metadata documents by node, the root's under ""; empty for a container without content.
+    /// The metadata documents by node; that of the root is under "". Empty for a container without content.
     pub fn documents(&self) -> impl Iterator<Item = (&str, String)> {
         self.documents.iter().map(|(node, json)| (node.as_str(), json.to_string()))
     }
 
-    /// Variables that are not shown: local ones, whose blocks are not one array.
+    /// Variables that are not shown: local ones, since their blocks are not one array.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// The variable of an array, and whether its chunks are in an encoding that a client of Zarr declared; `None` if
-    /// the node is no array.
+    /// The variable of an array, and whether its chunks use an encoding that a Zarr client declared. `None` if the
+    /// node is not an array.
     pub fn array(&self, node: &str) -> Option<(&str, bool)> {
         self.arrays.get(node).map(|shown| (shown.target.array.variable.as_str(), shown.declared))
     }
 
-    /// The number of chunks along each axis of an array, and the bytes of each unless it holds strings of any length;
-    /// `None` if the node is no array.
+    /// The number of chunks along each axis of an array, and the bytes of each chunk, unless it holds strings of any
+    /// length. `None` if the node is not an array.
     pub fn chunk_counts(&self, node: &str) -> Option<(Vec<u64>, Option<u64>)> {
         let target = &self.arrays.get(node)?.target;
         let mut counts = target.grid.shards();
@@ -246,7 +247,7 @@ impl ZarrView {
         self.arrays.get(node).ok_or_else(|| Error::not_found(format!("there is no array {node}")))
     }
 
-    /// Cells of a chunk, by its index along all axes; `None` if the array has none there.
+    /// The cells of a chunk, by its index along all axes. `None` if the array has no cells there.
     fn cells(shown: &Shown, index: &[u64]) -> Option<Box> {
         let grid = &shown.target.grid;
         let (own, tail) = index.split_at_checked(grid.shape.len())?;
@@ -256,7 +257,7 @@ impl ZarrView {
             .then(|| grid.cells_of(own.iter().zip(&many).fold(0, |number, (i, n)| number * n + i)))
     }
 
-    /// The chunks of computed values, which the index does not contain: those of steps that the inputs have.
+    /// The chunks of computed values, which the index does not contain: they exist for the steps of the inputs.
     fn computed(&self, shown: &Shown) -> Result<Vec<Vec<u64>>> {
         let (array, grid) = (&shown.target.array, &shown.target.grid);
         let steps = self.container.leaf_reading(&array.variable, array.leaf)?.steps()?;
@@ -269,7 +270,7 @@ impl ZarrView {
         Ok((0..many).map(|number| grid.index_of(number)).filter(is_there).collect())
     }
 
-    /// Whether anything was written to a chunk.
+    /// Whether any cell of a chunk was written.
     pub fn has_chunk(&self, node: &str, index: &[u64]) -> Result<bool> {
         let shown = self.shown(node)?;
         let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
@@ -279,14 +280,14 @@ impl ZarrView {
         changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, 0)
     }
 
-    /// Whether commits after a given one, in which the chunk was deleted, wrote to it.
+    /// Whether commits after `deleted`, the commit that deleted the chunk, wrote to it.
     pub fn has_chunk_since(&self, node: &str, index: &[u64], deleted: u64) -> Result<bool> {
         let shown = self.shown(node)?;
         let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
         changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, deleted)
     }
 
-    /// Indices of the chunks that were written to, in row-major order.
+    /// Indices of the chunks with written cells, in row-major order.
     pub fn chunks(&self, node: &str) -> Result<Vec<Vec<u64>>> {
         let shown = self.shown(node)?;
         if shown.target.array.derived {
@@ -308,13 +309,15 @@ impl ZarrView {
         Ok(found[0].changes.shards.keys().map(index).collect())
     }
 
-    /// The bytes of a chunk, encoded as its document says; `None` if nothing was written to it. For an array whose
-    /// encoding a client declared `Unsupported`: read its box, and encode that.
+    /// The bytes of a chunk, encoded as its document says. `None` if no cell was written. Errors: `Unsupported` for
+    /// an array whose encoding a client declared; read its box and encode that instead.
     pub fn chunk(&self, node: &str, index: &[u64]) -> Result<Option<Vec<u8>>> {
         let shown = self.shown(node)?;
         let target = &shown.target;
         if shown.declared {
-            return Err(Error::unsupported(format!("the chunks of {node} are encoded by who declared it")));
+            return Err(Error::unsupported(format!(
+                "the chunks of {node} have the encoding of the client that declared it: read the box and encode it"
+            )));
         }
         let Some(cells) = Self::cells(shown, index) else { return Ok(None) };
         let written = match target.array.derived {
@@ -340,7 +343,7 @@ impl ZarrView {
     }
 
     fn texts(&self, target: &Target, cells: &Box) -> Result<Vec<u8>> {
-        let reading = self.container.reading(&target.array.variable, None)?;
+        let reading = self.container.leaf_reading(&target.array.variable, target.array.leaf)?;
         let texts = texts::read(&reading, &target.array, cells)?;
         texts::vlen(&texts, &cells.counts(), &target.grid.chunk)
     }

@@ -1,6 +1,6 @@
 //! The grids of shards and chunks of one array, in cells. Pure arithmetic.
 
-/// How an array is cut. The step axis, if there is one, comes first.
+/// The cut of an array. The step axis, if there is one, comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) shape: Vec<u64>,
@@ -16,7 +16,7 @@ pub(crate) struct Box {
 }
 
 impl Box {
-    /// Extents; zero where there is nothing.
+    /// The extents; zero where the box is empty.
     pub(crate) fn counts(&self) -> Vec<u64> {
         self.lo.iter().zip(&self.hi).map(|(l, h)| h.saturating_sub(*l)).collect()
     }
@@ -31,14 +31,14 @@ impl Box {
 }
 
 impl Box {
-    /// The smallest box that contains both.
+    /// The smallest box that contains both boxes.
     pub(crate) fn around(&self, other: &Box) -> Box {
         let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| *a.min(b)).collect();
         let hi = self.hi.iter().zip(&other.hi).map(|(a, b)| *a.max(b)).collect();
         Box { lo, hi }
     }
 
-    /// Whether the two have a cell in common.
+    /// Whether the two boxes have a cell in common.
     pub(crate) fn meets(&self, other: &Box) -> bool {
         let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| a.max(b));
         let hi = self.hi.iter().zip(&other.hi).map(|(a, b)| a.min(b));
@@ -47,7 +47,7 @@ impl Box {
 }
 
 impl Grid {
-    /// `None` if the extents do not fit each other, or a number exceeds 63 bits.
+    /// A grid. `None` if the extents do not fit each other, or a number exceeds 63 bits.
     pub(crate) fn new(shape: &[u64], chunk: &[u64], shard: &[u64]) -> Option<Self> {
         let whole = chunk.iter().zip(shard).all(|(c, s)| *c > 0 && *s > 0 && s % c == 0);
         let fits = |n: &[u64]| {
@@ -58,17 +58,17 @@ impl Grid {
         (same && whole && fits(shard) && fits(&grid.shards())).then_some(grid)
     }
 
-    /// Shards along each axis.
+    /// The number of shards along each axis.
     pub(crate) fn shards(&self) -> Vec<u64> {
         self.shape.iter().zip(&self.shard).map(|(n, s)| n.div_ceil(*s)).collect()
     }
 
-    /// Chunks of a shard along each axis.
+    /// The number of chunks of a shard along each axis.
     pub(crate) fn chunks(&self) -> Vec<u64> {
         self.shard.iter().zip(&self.chunk).map(|(s, c)| s / c).collect()
     }
 
-    /// The place of a shard from its row-major number.
+    /// The index of a shard from its row-major number.
     pub(crate) fn index_of(&self, number: u64) -> Vec<u64> {
         place(number, &self.shards())
     }

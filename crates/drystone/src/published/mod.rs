@@ -1,9 +1,9 @@
-//! What a published replica looks like: its grid, its shards with their stamps, and sidecars.
+//! The structure of a published replica: its grid, its shards with their stamps, and sidecars.
 
 pub(crate) mod grid;
 pub(crate) mod shards;
 pub(crate) mod sidecar;
 pub(crate) mod stamp;
 
-/// Where the hierarchy lies.
+/// The prefix of the hierarchy's keys.
 pub(crate) const ROOT: &str = "zarr/";

@@ -1,11 +1,11 @@
-//! Shard objects of the published replica, checked against what a manifest recorded (docs/format/manifest.md,
+//! Shard objects of the published replica, checked against the record in a manifest (docs/format/manifest.md,
 //! "Published section").
 //!
 //! Invariants
-//! - an index is used only if length, CRC and stamp are the recorded ones; every chunk is checked against its own
+//! - an index is used only if length, CRC and stamp equal the recorded ones; every chunk is checked against its own
 //!   CRC-32C;
-//! - a fingerprint never comes back with other values, so bytes read before a look at the stamp belong to the shard
-//!   that it shows.
+//! - a fingerprint never reappears with other values, so bytes that were read before a stamp was checked belong to
+//!   the shard of that stamp.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -20,23 +20,23 @@ use super::stamp::{STAMP, Stamp, stamp_of};
 use crate::base::cache::Cache;
 use crate::base::checksum::crc32;
 use crate::base::sync::lock;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
-/// Bytes of indexes kept per container.
+/// Bytes of indexes that are cached per container.
 const CACHE: usize = 8 << 20;
-/// Indexes that are fetched together from a far store, and the longest of them.
+/// The most indexes that are fetched together from a far store, and the greatest length of one.
 const TOGETHER: usize = 64;
 const LONGEST: u64 = 1 << 20;
 /// Offset and length of a chunk that does not exist.
 const MISSING: u64 = u64::MAX;
 
-/// Offset and length of each chunk of a shard by its number; `None` for those that read as fill.
+/// Offset and length of each chunk of a shard by its number. `None` for chunks that read as fill.
 pub(crate) type Index = Vec<Option<(u64, u64)>>;
 
-/// The state of a shard since it was recorded.
+/// The state of a shard compared with its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is the one; its index.
+    /// It is the recorded shard; holds its index.
     Same(Arc<Index>),
     /// Replaced by another shard, or deleted.
     Moved,
@@ -44,10 +44,10 @@ pub(crate) enum State {
     Damaged(String),
 }
 
-/// What a container knows about its shards.
+/// The shards of a container: cached indexes, and shards that were given up.
 pub(crate) struct Shards {
     indexes: Cache<(String, u128), Index>,
-    /// Shards that turned out to be replaced or damaged: they are not looked at again.
+    /// Shards that were found replaced or damaged; they are not read again.
     given_up: Mutex<HashSet<(String, u128)>>,
 }
 
@@ -58,7 +58,8 @@ impl Default for Shards {
 }
 
 impl Shards {
-    /// The index of a recorded shard, if reads may use it. `tell` gets the description of damage, once.
+    /// The index of a recorded shard, if reads may use it. `tell` receives, once, that it is damaged or
+    /// may not be read.
     pub(crate) fn index(
         &self,
         store: &dyn Store,
@@ -72,20 +73,29 @@ impl Shards {
             return Ok(None);
         }
         let mut otherwise = None;
-        let index = self.indexes.get(&name, || match look(store, key, record, chunks)? {
-            State::Same(index) => {
+        let index = self.indexes.get(&name, || match look(store, key, record, chunks) {
+            Ok(State::Same(index)) => {
                 let cost = index.len() * size_of::<Option<(u64, u64)>>() + key.len();
                 Ok((Arc::unwrap_or_clone(index), cost))
             }
-            other => {
-                otherwise = Some(other);
+            Ok(other) => {
+                otherwise = Some(match other {
+                    State::Damaged(what) => format!("is damaged, the log is read: {what}"),
+                    _ => String::new(),
+                });
                 Err(Error::not_found(key))
             }
+            // Values do not depend on the replica, so one that may not be read is as good as none.
+            Err(e) if e.kind() == ErrorKind::Permission => {
+                otherwise = Some(format!("may not be read, the log is read: {e}"));
+                Err(e)
+            }
+            Err(e) => Err(e),
         });
         match (index, otherwise) {
             (Ok(index), _) => Ok(Some(index)),
-            (Err(_), Some(state)) => {
-                if let State::Damaged(what) = state {
+            (Err(_), Some(what)) => {
+                if !what.is_empty() {
                     tell(what);
                 }
                 self.give_up(key, record);
@@ -96,7 +106,7 @@ impl Shards {
     }
 
     /// Fetches unknown indexes of these shards (key, record, number of chunks) from a far store together.
-    /// [`index`](Self::index) then reports any difference from what was recorded.
+    /// [`index`](Self::index) later reports differences from the record.
     pub(crate) fn prefetch(&self, store: &dyn Store, wanted: &[(String, Shard, u64)]) {
         if store.features().far.is_none() {
             return;
@@ -132,7 +142,7 @@ impl Shards {
         }
     }
 
-    /// Later reads of this snapshot do not try the shard again.
+    /// Excludes the shard from later reads of this snapshot.
     pub(crate) fn give_up(&self, key: &str, record: &Shard) {
         lock(&self.given_up).insert((key.to_owned(), record.fingerprint));
     }
@@ -152,21 +162,26 @@ pub(crate) fn key(array: &Array, number: u64) -> String {
     key
 }
 
-/// Chunks of one shard of an array.
+/// The number of chunks in one shard of an array.
 pub(crate) fn chunks(array: &Array) -> u64 {
     array.shard.iter().zip(&array.chunk).fold(1, |n: u64, (s, c)| n.saturating_mul(s / (*c).max(1)))
+}
+
+/// The first bytes of a recorded shard.
+pub(crate) fn first_bytes(record: &Shard) -> [u8; STAMP] {
+    stamp_of_record(record).encode()
 }
 
 fn stamp_of_record(record: &Shard) -> Stamp {
     Stamp { fingerprint: record.fingerprint, version: record.version }
 }
 
-/// Whether the object still is the recorded one.
+/// Whether the object is still the recorded one.
 pub(crate) fn is_same(store: &dyn Store, key: &str, record: &Shard) -> Result<bool> {
     Ok(stamp_of(store, key, 0)? == Some(stamp_of_record(record)))
 }
 
-/// The first of these shards that is not, or no longer, the recorded one; those of a far store are looked at together.
+/// The first of these shards that is no longer the recorded one. On a far store the stamps are read together.
 pub(crate) fn first_moved<'s>(store: &dyn Store, shards: &[(&'s str, &Shard)]) -> Result<Option<&'s str>> {
     if store.features().far.is_none() {
         for (key, record) in shards {
@@ -236,7 +251,7 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
     }
 }
 
-/// Decodes an index whose bytes begin at `from`; an error says what is wrong with it.
+/// Decodes an index whose bytes begin at `from`. An error describes the damage.
 fn parse(bytes: &[u8], record: &Shard, from: u64) -> std::result::Result<Index, &'static str> {
     let (body, check) = bytes.split_last_chunk::<4>().ok_or("it is too short for its index")?;
     if *check != record.index_check.to_le_bytes() || crc32(body) != record.index_check {
@@ -251,13 +266,13 @@ fn parse(bytes: &[u8], record: &Shard, from: u64) -> std::result::Result<Index, 
         } else if len >= 4 && offset.checked_add(len).is_some_and(|end| end <= from) {
             index.push(Some((offset, len)));
         } else {
-            return Err("its index points outside of it");
+            return Err("its index points outside the shard");
         }
     }
     Ok(index)
 }
 
-/// Checks and decodes the stored bytes of a chunk into `out`, whose length is the number of decoded bytes.
+/// Checks the stored bytes of a chunk and decodes them into `out`, whose length is the number of decoded bytes.
 pub(crate) fn decode(
     stored: &[u8],
     zstd: bool,

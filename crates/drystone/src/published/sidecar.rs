@@ -1,7 +1,8 @@
-//! Statistics of published shards, in objects beside them: `zarr/NODE/.drystone/statistics/0.1.2` (docs/format/zarr.md).
+//! Statistics of published shards, in objects beside them: `zarr/NODE/.drystone/statistics/0.1.2`
+//! (docs/format/zarr.md).
 //!
-//! Other readers of a hierarchy never look there. A sidecar is put before its shard and names the shard's fingerprint,
-//! so it is believed beside that shard alone. It can be made again, and never holds the only copy of a value.
+//! Other readers of a hierarchy never look there. A sidecar is put before its shard and names the shard's
+//! fingerprint, so it is used for that shard only. It can be made again, and never holds the only copy of a value.
 
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::entry::Stats as Extremes;
@@ -18,17 +19,17 @@ use crate::base::error::rule_error;
 
 /// The folder of an array's statistics, below its node.
 pub(crate) const FOLDER: &str = ".drystone/statistics";
-/// No statistics are longer.
+/// The greatest length of a sidecar.
 const MOST: u64 = 4 << 20;
 
-/// The key of the statistics of the shard at a place in the grid.
+/// The key of the statistics of the shard at an index of the grid.
 pub(crate) fn key(node: &str, index: &[u64]) -> String {
     let index: Vec<String> = index.iter().map(u64::to_string).collect();
     format!("{ROOT}{node}/{FOLDER}/{}", index.join("."))
 }
 
-/// Statistics of cells: `bytes` are all of them, densely, with elements of `fill`'s length and scalars of `scalar`
-/// bytes.
+/// Counts statistics of cells. `bytes` holds all cells densely; elements have the length of `fill`, and scalars have
+/// `scalar` bytes.
 pub(crate) fn count(kind: ScalarKind, scalar: u64, fill: &[u8], bytes: &[u8]) -> Chunk {
     let found = Stats::of(kind, bytes);
     let stats = Extremes { min_max: found.min.zip(found.max), nans: found.nans };
@@ -49,7 +50,7 @@ fn fills(bytes: &[u8], fill: &[u8]) -> u64 {
     many as u64
 }
 
-/// The cells of a chunk that lie in the array, densely: `counts` of each of the `extents` from its first cell on.
+/// The cells of a chunk that lie in the array, densely: the first `counts` cells along each of the `extents`.
 pub(crate) fn within(chunk: &[u8], extents: &[u64], counts: &[u64], item: u64) -> Result<Vec<u8>> {
     let len = counts.iter().fold(item, |n, c| n.saturating_mul(*c)).min(chunk.len() as u64);
     let mut out = vec![0; len as usize];
@@ -61,7 +62,7 @@ pub(crate) fn within(chunk: &[u8], extents: &[u64], counts: &[u64], item: u64) -
     Ok(out)
 }
 
-/// The statistics under a key, if they belong to this shard with these cells; `None` where they are missing or damaged.
+/// The statistics under a key, if they belong to this shard with these cells. `None` if they are missing or damaged.
 pub(crate) fn load(
     store: &dyn Store,
     key: &str,
@@ -76,7 +77,7 @@ pub(crate) fn load(
     Ok(any(store, key)?.filter(same))
 }
 
-/// Whether an object is statistics of some shard.
+/// Whether an object holds statistics of a shard.
 pub(crate) fn is_one(store: &dyn Store, key: &str) -> Result<bool> {
     Ok(any(store, key)?.is_some())
 }
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_that_are_fill_are_counted_whatever_their_size() {
+    fn fill_cells_are_counted_whatever_their_size() {
         for size in [1usize, 2, 3, 4, 8, 16] {
             let (fill, other) = (vec![7; size], vec![8; size]);
             let bytes = [fill.as_slice(), &other, &fill, &fill, &other].concat();

@@ -1,20 +1,20 @@
-//! The stamp of a published object: what it was made of (docs/format/zarr.md).
+//! The stamp of a published object: a fingerprint of its content (docs/format/zarr.md).
 
 use drystone_store::{Store, StoreError};
 
 use crate::Result;
 use crate::base::checksum::crc32;
 
-/// Bytes in front of the first chunk.
+/// Bytes before the first chunk.
 pub(crate) const STAMP: usize = 40;
 const MAGIC: &[u8; 8] = b"DRYSHARD";
 
-/// What a shard was made of.
+/// Identifies the content of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Over everything that determines its content.
+    /// The fingerprint of everything that determines the content.
     pub(crate) fingerprint: u128,
-    /// The commit it was published from.
+    /// The version from which it was published.
     pub(crate) version: u64,
 }
 
@@ -29,7 +29,7 @@ impl Stamp {
         out
     }
 
-    /// `None` for anything that is not a stamp.
+    /// Decodes a stamp. `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, check) = bytes.get(..STAMP)?.split_last_chunk::<4>()?;
         let rest = body.strip_prefix(MAGIC)?;
@@ -43,7 +43,7 @@ impl Stamp {
     }
 }
 
-/// The stamp of an object, if it has one there.
+/// The stamp of an object at a position, if there is one.
 pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
     let mut bytes = [0; STAMP];
     match store.read(key, at, &mut bytes) {

@@ -1,4 +1,4 @@
-//! Answers without values: the plan of a query, its number of hits, their places, and the mask of them.
+//! Answers without values: the plan of a query, the number of its hits, boxes around them, and their mask.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::Ordering;
@@ -14,30 +14,30 @@ use super::run::{Costs, Run};
 use super::there::site;
 use crate::{Error, Result};
 
-/// Cells of the tiles that are processed together.
+/// The number of cells of the tiles that are processed together.
 const TOGETHER: u64 = 1 << 25;
 
-/// First cell and extents of a box, the step first where there are steps.
+/// First cell and extents of a box. If there are steps, the step comes first.
 pub type HitBox = (Vec<u64>, Vec<u64>);
 
-/// What answering cost.
+/// The cost of answering a query.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryReport {
     /// Bytes of values that were read.
     pub bytes: u64,
-    /// Requests for them.
+    /// Requests for these bytes.
     pub requests: u64,
-    /// Programs among the requests, which tested conditions where the bytes are.
+    /// Requests that were programs, which tested conditions at the store.
     pub programs: u64,
-    /// What statistics decided.
+    /// The tiles that statistics decided.
     pub summary: Summary,
-    /// Per term: cells that it was tested on, and cells that satisfied it.
+    /// For each term: the number of cells on which it was tested, and of those that satisfied it.
     pub tried: Vec<(u64, u64)>,
 }
 
 impl Query {
-    /// The plan of the query, from statistics alone. On a far store it also says where each term is tested; the store
-    /// may be asked whether it runs programs.
+    /// The plan of the query, from statistics alone. On a far store it also states where each term is tested; the
+    /// store may be asked whether it runs programs.
     pub fn explain(&self) -> Result<QueryPlan> {
         self.planned(true)
     }
@@ -51,6 +51,7 @@ impl Query {
             let known = asked.known(step, &zones);
             let mut plan = StepPlan::new(&asked.terms, &known);
             if with_sites {
+                plan.count_bytes(&asked.terms, &known)?;
                 for (number, term) in asked.terms.iter().enumerate() {
                     plan.sum.terms[number].site = site(&known, number, term, &plan)?;
                 }
@@ -61,7 +62,7 @@ impl Query {
         Ok(out)
     }
 
-    /// The least and the greatest possible number of hits, from statistics alone, without reading a value.
+    /// The least and greatest possible number of hits, from statistics alone. Reads no values.
     pub fn bounds(&self) -> Result<(u64, u64)> {
         let sum = self.planned(false)?.summary;
         Ok((sum.all, sum.all.saturating_add(sum.some)))
@@ -77,8 +78,8 @@ impl Query {
         Ok((hits, report))
     }
 
-    /// Boxes that hold all hits, each with at least one: first cell and extents, the step first where there are steps. A box is the
-    /// smallest around the hits of one tile.
+    /// Boxes that together contain all hits; each has at least one hit. A box is given by its first cell and extents,
+    /// the step first if there are steps. It is the smallest box around the hits of one tile.
     pub fn boxes(&self) -> Result<(Vec<HitBox>, QueryReport)> {
         let asked = &*self.asked;
         let ndim = asked.grid.shape.len();
@@ -103,7 +104,7 @@ impl Query {
         Ok((out, report))
     }
 
-    /// Sets a byte for each selected cell that is a hit, in memory of the shape of the selection that holds zeros.
+    /// Sets a byte for each selected cell that is a hit. `out` holds zeros and has the shape of the selection.
     pub fn mask(&self, out: &mut [u8]) -> Result<QueryReport> {
         let asked = &*self.asked;
         let shape = asked.cells.shape();
@@ -145,7 +146,7 @@ impl Query {
         })
     }
 
-    /// Calls `act` with the hits of some tiles of a step, tile by tile in any order.
+    /// Calls `act` with the hits of some tiles of a step. Tiles come in any order.
     fn each_hits(
         &self,
         only_count: bool,
@@ -217,7 +218,7 @@ fn hull(hits: &TileHits, ndim: usize) -> (Place, Place) {
 impl Display for QueryReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Summary { cells, none, all, some, terms, .. } = &self.summary;
-        writeln!(f, "{cells} cells: {none} excluded and {all} included by statistics, {some} looked at")?;
+        writeln!(f, "{cells} cells: {none} excluded and {all} included by statistics, {some} tested")?;
         for (term, (tried, kept)) in terms.iter().zip(&self.tried) {
             writeln!(f, "  {}: tried on {tried} cells, kept {kept}", term.text)?;
         }

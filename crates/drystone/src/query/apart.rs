@@ -1,4 +1,4 @@
-//! Terms split into conditions on one variable each, which can be tested where the bytes of that variable are.
+//! Splits terms into conditions on one variable each, so that they can be tested where that variable's bytes are.
 
 use drystone_expression::{Answer as Typed, Name, Program, Tree, Type};
 use drystone_program::{Answer, Condition, NAME};
@@ -8,9 +8,10 @@ use super::names::{Input, Origin};
 /// A term, split into conditions on one variable each.
 #[derive(Debug, Clone)]
 pub(super) struct Apart {
-    /// The input of the query and the condition on its values.
+    /// For each condition: the input of the query, and the condition on its values.
     pub(super) parts: Vec<(usize, Condition)>,
-    /// The program that combines the conditions, and its inputs: a part, or an input of the query that counts cells.
+    /// The program that combines the conditions. `inputs` lists its inputs: a condition, or an input of the query that
+    /// counts cells.
     pub(super) rest: Program,
     pub(super) inputs: Vec<Of>,
 }
@@ -23,7 +24,7 @@ pub(super) enum Of {
 }
 
 impl Apart {
-    /// The split term; `None` if it needs more of a variable than conditions on it alone.
+    /// Splits a term. `None` if the term needs more of a variable than conditions on it alone.
     pub(super) fn of(
         tree: &Tree,
         inputs: &[Input],
@@ -48,7 +49,7 @@ impl Apart {
                 (None, Some(number)) if !matches!(inputs[number].origin, Origin::Stored(_)) => {
                     Of::Counted(number)
                 }
-                // A derived variable is computed here.
+                // A derived variable is computed by the client.
                 _ => return None,
             });
         }

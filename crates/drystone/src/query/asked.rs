@@ -30,17 +30,17 @@ pub(super) struct Asked {
     pub(super) grid: Grid,
     /// The selected cells, without the step axis; strides are positive.
     pub(super) cells: Selection,
-    /// Extent of the selected steps.
+    /// Number of selected steps.
     pub(super) steps: u64,
-    /// The committed ones of these steps: position among the selected steps, and step number.
+    /// The committed steps among them: position among the selected steps, and step number.
     pub(super) present: Vec<(u64, u64)>,
     /// Zones of inputs without steps.
     pub(super) constant: Vec<OnceLock<Arc<ZoneSet>>>,
 }
 
 impl Container {
-    /// Parses an expression; `/` after the path of a group leads into it. Errors: `InvalidArgument`, with the place in
-    /// the text.
+    /// Parses an expression. The path of a group followed by `/` leads into the group. Errors: `InvalidArgument`,
+    /// with the position in the text.
     pub fn expression(&self, text: &str) -> Result<Tree> {
         let schema = self.snapshot().schema.clone();
         let tree = parse_with_groups(text, |path| schema.groups.contains_key(path) && !path.is_empty());
@@ -54,10 +54,11 @@ impl Container {
         tree.map_err(|error| Error::invalid(error.render(text)))
     }
 
-    /// A query for the cells that satisfy a condition, in the snapshot that the container shows. `over` names further
-    /// variables that determine the grid, whether or not the condition names them.
+    /// A query for the cells that satisfy a condition, in the container's current snapshot. `over` names further
+    /// variables that determine the grid, whether or not the condition uses them.
     ///
-    /// Errors: `InvalidArgument` for names that do not exist, types that do not fit and variables that cannot be joined.
+    /// Errors: `InvalidArgument` for names that do not exist, types that do not fit, and variables that cannot be
+    /// joined.
     pub fn query(&self, condition: &Tree, over: &[String]) -> Result<Query> {
         self.inner.require_open()?;
         let container = Pinned { container: self.clone(), snapshot: self.snapshot() };
@@ -90,7 +91,7 @@ impl Container {
     }
 }
 
-/// The terms of a condition; terms with the same names are joined.
+/// The terms of a condition. Terms that use the same names are joined.
 fn terms(condition: &Tree, inputs: &[Input]) -> Result<Vec<Term>> {
     let mut terms: Vec<Term> = Vec::new();
     let mut by_names: Vec<(Vec<usize>, Tree)> = Vec::new();
@@ -133,8 +134,9 @@ fn both(a: &Tree, b: &Tree) -> Result<Tree> {
 }
 
 impl Query {
-    /// The same query on a part of the cells: `cells` has an axis per dimension, without the step axis; `steps` are
-    /// ascending step numbers, none if the grid has no steps. Hits come in C order, whatever the direction of an axis.
+    /// The same query on a part of the cells. `cells` has an axis per dimension, without the step axis. `steps` are
+    /// ascending step numbers; empty if the grid has no steps. Hits come in C order, whatever the direction of an
+    /// axis.
     pub fn within(&self, cells: Selection, steps: impl IntoIterator<Item = u64>) -> Result<Query> {
         let asked = &*self.asked;
         let shape = &asked.grid.shape;
@@ -195,7 +197,7 @@ impl Query {
         Ok(Query { asked: Arc::new(asked) })
     }
 
-    /// The same query, with or without programs where the bytes are, whatever they cost. The answers are the same.
+    /// The same query, with or without programs at the store, whatever they cost. The answers are the same.
     pub fn with_programs(&self, programs: Programs) -> Query {
         let asked = &*self.asked;
         let with = |input: &Input| match &input.origin {
@@ -219,7 +221,7 @@ impl Query {
         Query { asked: Arc::new(asked) }
     }
 
-    /// The same query on a selection with the step axis first, where there are steps.
+    /// The same query on a selection whose first axis is the step axis, if there are steps.
     pub fn select(&self, selection: &Selection) -> Result<Query> {
         let mut axes = selection.axes.clone();
         let mut steps = Vec::new();
@@ -236,17 +238,17 @@ impl Query {
         &self.asked.text
     }
 
-    /// Whether the cells have a step axis, which is then their first axis.
+    /// Whether the cells have a step axis, which then comes first.
     pub fn has_steps(&self) -> bool {
         self.asked.grid.steps
     }
 
-    /// Extent of the step axis of the snapshot.
+    /// The extent of the snapshot's step axis.
     pub fn step_axis(&self) -> u64 {
         self.asked.grid.step_axis
     }
 
-    /// Extents of the cells that the condition covers, without the step axis.
+    /// The extents of the grid, without the step axis.
     pub fn grid(&self) -> &[u64] {
         &self.asked.grid.shape
     }
@@ -261,7 +263,7 @@ impl Query {
         self.asked.inputs.iter().map(|input| input.name.as_str()).collect()
     }
 
-    /// The shape of the selection, the steps first where there are steps.
+    /// The shape of the selection, the steps first if there are steps.
     pub fn shape(&self) -> Vec<u64> {
         let mut shape = Vec::with_capacity(self.asked.cells.axes.len() + 1);
         shape.extend(self.asked.grid.steps.then_some(self.asked.steps));
@@ -309,7 +311,7 @@ impl Asked {
             let axes = input.axes.iter().map(|axis| self.cells.axes[*axis]).collect();
             let found = Arc::new(zone_set(reading, step, &Selection { axes })?);
             if !reading.variable().steps {
-                // If two threads find it at once, one result is kept.
+                // If two threads compute it at the same time, one result is kept.
                 let _ = known.set(found.clone());
             }
             out.push(found);

@@ -1,4 +1,4 @@
-//! The hits in order, with the values of variables at them.
+//! The hits of a query in order, with the values of variables at the hits.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,20 +20,20 @@ use crate::read::Reading;
 use crate::schema::member::member;
 use crate::{Error, Result};
 
-/// Some hits, in order.
+/// Some consecutive hits.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// How many.
+    /// The number of hits.
     pub rows: usize,
-    /// Their coordinates, one cell after the other, the step first where the grid has steps.
+    /// Their coordinates, one cell after the other. If the grid has steps, the step comes first.
     pub coords: Vec<i64>,
     /// Elements of each requested variable, one after the other.
     pub values: Vec<Vec<u8>>,
-    /// Whether each was written: a byte per cell, 1 or 0; `None`: all were.
+    /// For each variable, a byte per cell: 1 if the element was written, else 0. `None` if all were written.
     pub written: Vec<Option<Vec<u8>>>,
 }
 
-/// All hits of a query; their coordinates are not computed yet.
+/// All hits of a query. Their coordinates are computed on request.
 pub struct Found {
     query: Query,
     slabs: Vec<Slab>,
@@ -43,18 +43,18 @@ pub struct Found {
 /// Elements of variables at all hits.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
-    /// How many hits.
+    /// The number of hits.
     pub rows: usize,
-    /// By variable, one element after the other.
+    /// For each variable, its elements, one after the other.
     pub values: Vec<Vec<u8>>,
-    /// Whether each was written: a byte per hit, 1 or 0; `None`: all were.
+    /// For each variable, a byte per hit: 1 if the element was written, else 0. `None` if all were written.
     pub written: Vec<Option<Vec<u8>>>,
-    /// The cost of finding and reading them.
+    /// The cost of finding the hits and reading the elements.
     pub report: QueryReport,
 }
 
 impl Query {
-    /// Finds all hits. They take a bit per cell where there are many, and four bytes each where there are few.
+    /// Finds all hits. They occupy a bit per cell if there are many, and four bytes each if there are few.
     pub fn find(&self) -> Result<Found> {
         let mut batches = Batches { all: true, ..self.batches(&[])? };
         let mut slabs = Vec::new();
@@ -64,7 +64,7 @@ impl Query {
         Ok(Found { query: self.clone(), slabs, report: batches.report() })
     }
 
-    /// The coordinates of all hits, one cell after the other, the step first where there are steps.
+    /// The coordinates of all hits, one cell after the other. If there are steps, the step comes first.
     pub fn coords(&self) -> Result<(Vec<i64>, QueryReport)> {
         let found = self.find()?;
         let mut coords = vec![0; found.rows() * found.width()];
@@ -102,14 +102,14 @@ impl Query {
         let mut columns = Vec::with_capacity(variables.len());
         for path in variables {
             let column = names::joined(&self.asked.container, path, &self.asked.grid)?;
-            if column.reading().is_some_and(|reading| reading.variable().dtype.is_blob()) {
+            if column.reading().is_some_and(Reading::has_blobs) {
                 return Err(Error::unsupported(format!(
                     "\"{path}\" holds strings, which a query does not gather: read them by their coordinates"
                 )));
             }
             columns.push(column);
         }
-        // A column that is also in the condition was read when the condition was tested.
+        // Values of a column that the condition also uses were read when the condition was tested.
         let same = |column: &Input| {
             column.reading()?;
             self.asked.inputs.iter().position(|input| {
@@ -133,28 +133,28 @@ impl Query {
 }
 
 impl Found {
-    /// How many hits.
+    /// The number of hits.
     pub fn rows(&self) -> usize {
         self.slabs.iter().map(|slab| slab.rows).sum()
     }
 
-    /// Coordinates of each hit.
+    /// The number of coordinates of each hit.
     pub fn width(&self) -> usize {
         self.query.asked.grid.shape.len() + usize::from(self.query.asked.grid.steps)
     }
 
-    /// What finding them cost.
+    /// The cost of finding the hits.
     pub fn report(&self) -> &QueryReport {
         &self.report
     }
 
-    /// Writes the coordinates of the hits, one cell after the other, the step first where there are steps.
+    /// Writes the coordinates of the hits, one cell after the other. If there are steps, the step comes first.
     ///
-    /// Errors: `InvalidArgument` if the memory has another size.
+    /// Errors: `InvalidArgument` if `out` has another size.
     pub fn coords(&self, out: &mut [i64]) -> Result<()> {
         let (found, needed) = (out.len(), self.rows() * self.width());
         if found != needed {
-            let what = format!("room for {found} coordinates is given, the hits have {needed}");
+            let what = format!("the memory holds {found} coordinates, the hits have {needed}");
             return Err(Error::invalid(what));
         }
         let mut rest = out;
@@ -167,19 +167,19 @@ impl Found {
     }
 }
 
-/// Hits with values, returned in order. Memory is bounded by a slab.
+/// Hits with values, returned in order. Memory is bounded by one slab.
 pub struct Batches {
     query: Query,
     columns: Vec<Input>,
-    /// For each column, the input of the condition that it is, if any.
+    /// For each column, the input of the condition that equals it, if there is one.
     keep: Vec<Option<usize>>,
     constant: Vec<OnceLock<Arc<ZoneSet>>>,
     costs: Costs,
     sum: Summary,
-    /// Index of the next step among the present ones.
+    /// Index of the next step among the committed ones.
     next_step: usize,
     step: Option<OneStep>,
-    /// The hits at hand.
+    /// The current slab.
     slab: Option<Slab>,
     /// Whether all hits will be requested.
     all: bool,
@@ -194,7 +194,7 @@ struct Slab {
     rows: usize,
     values: Vec<Vec<u8>>,
     written: Vec<Option<Vec<u8>>>,
-    /// Number of hits that were returned, and the cell from which on the others begin.
+    /// The number of hits that were returned, and the cell at which the others begin.
     given: usize,
     cell: usize,
 }
@@ -206,7 +206,7 @@ impl Slab {
         Numbered { step, lo: &self.lo, shape: &self.shape, axes: &asked.cells.axes }
     }
 
-    /// The next so many hits.
+    /// The next `rows` hits.
     fn part(&mut self, rows: usize, query: &Query) -> Batch {
         let range = self.given..self.given + rows;
         let mut last = self.cell;
@@ -241,7 +241,7 @@ impl Slab {
     }
 }
 
-/// The step at hand.
+/// The current step.
 struct OneStep {
     number: u64,
     zones: Vec<Arc<ZoneSet>>,
@@ -251,7 +251,7 @@ struct OneStep {
 }
 
 impl Batches {
-    /// The stored types of the elements of the requested variables, and what they stand for.
+    /// The stored types of the elements of the requested variables, and their meanings.
     pub fn dtypes(&self) -> Vec<(DType, Option<Meaning>)> {
         let of = |column: &Input| match column.reading() {
             None => (DType::Scalar(drystone_format::dtype::Scalar::I64), None),
@@ -270,13 +270,13 @@ impl Batches {
         self.columns.iter().map(of).collect()
     }
 
-    /// Bytes of an element of each variable.
+    /// The bytes of an element, for each variable.
     pub fn items(&self) -> Vec<u64> {
         let item = |column: &Input| column.reading().map_or(8, |reading| reading.item().into());
         self.columns.iter().map(item).collect()
     }
 
-    /// Extents of elements that are arrays, per variable.
+    /// For each variable whose elements are arrays, their extents.
     pub fn inner(&self) -> Vec<Vec<u64>> {
         let of = |column: &Input| {
             let reading = column.reading()?;
@@ -286,12 +286,12 @@ impl Batches {
         self.columns.iter().map(|column| of(column).unwrap_or_default()).collect()
     }
 
-    /// What was read so far.
+    /// The cost so far.
     pub fn report(&self) -> QueryReport {
         report(&self.costs, self.sum.clone())
     }
 
-    /// The next hits, at most this many; `None` after the last.
+    /// The next hits, at most `rows`. `None` after the last.
     pub fn next(&mut self, rows: usize) -> Result<Option<Batch>> {
         let rows = rows.max(1);
         let mut out: Option<Batch> = None;
@@ -321,7 +321,7 @@ impl Batches {
         let query = self.query.clone();
         let asked = &*query.asked;
         let ndim = asked.grid.shape.len();
-        // Hits that were returned are freed first.
+        // Frees the hits that were returned.
         self.slab = None;
         loop {
             let Some(at) = &mut self.step else {
@@ -400,12 +400,12 @@ impl Batches {
     }
 }
 
-/// Bytes of an element of a column.
+/// The bytes of an element of a column.
 fn item(column: &Input) -> usize {
     column.reading().map_or(8, |reading| reading.item() as usize)
 }
 
-/// Appends which of `count` hits were written to the list for the hits before them.
+/// Appends to the list, which covers earlier hits, which of `count` further hits were written.
 fn join_written(own: &mut Option<Vec<u8>>, before: usize, more: Option<Vec<u8>>, count: usize) {
     if own.is_some() || more.is_some() {
         let all = own.get_or_insert_with(|| vec![1; before]);

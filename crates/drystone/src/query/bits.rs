@@ -1,6 +1,7 @@
-//! Sets of cells of a box: one bit each in row-major order, the first in the lowest bit of the first word.
+//! Sets of cells of a box. A set has one bit per cell in row-major order, the first in the lowest bit of the first
+//! word.
 
-/// Words for so many cells.
+/// The number of words for a set of this many cells.
 pub(super) fn words(cells: usize) -> usize {
     cells.div_ceil(64)
 }
@@ -10,7 +11,7 @@ pub(super) fn count(bits: &[u64]) -> u64 {
     bits.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// The number of cells of a run that are in a set.
+/// The number of cells of a run that are in the set.
 pub(super) fn count_run(bits: &[u64], from: usize, len: usize) -> usize {
     let (mut at, end, mut count) = (from, from + len, 0);
     while at < end {
@@ -23,7 +24,7 @@ pub(super) fn count_run(bits: &[u64], from: usize, len: usize) -> usize {
     count
 }
 
-/// Adds a run of cells to a set, or removes it.
+/// Adds a run of cells to a set, or, if `value` is false, removes it.
 pub(super) fn put_run(bits: &mut [u64], from: usize, len: usize, value: bool) {
     let (mut at, end) = (from, from + len);
     while at < end {
@@ -63,7 +64,7 @@ pub(super) fn each(bits: &[u64]) -> impl Iterator<Item = usize> + '_ {
     bits.iter().enumerate().flat_map(|(n, &word)| set_bits(64 * n, word))
 }
 
-/// The same from a cell on.
+/// The numbers of the cells in a set from a given cell on, ascending.
 pub(super) fn each_from(bits: &[u64], from: usize) -> impl Iterator<Item = usize> + '_ {
     let first = from / 64;
     let head = bits.get(first).map_or(0, |word| word & u64::MAX << (from % 64));
@@ -71,7 +72,7 @@ pub(super) fn each_from(bits: &[u64], from: usize) -> impl Iterator<Item = usize
     std::iter::once(head).chain(rest).enumerate().flat_map(move |(n, word)| set_bits(64 * (first + n), word))
 }
 
-/// The numbers of the set bits of a word, whose first bit is cell `base`.
+/// The numbers of the cells whose bits are set in a word. The word's first bit is cell `base`.
 fn set_bits(base: usize, word: u64) -> impl Iterator<Item = usize> {
     let mut rest = word;
     std::iter::from_fn(move || {
@@ -108,7 +109,7 @@ pub(super) fn each_row(shape: &[u64], lo: &[u64], count: &[u64], mut act: impl F
     }
 }
 
-/// A bit for each byte that is not 0.
+/// A set with a bit for each byte that is not 0.
 pub(super) fn packed(known: &[u8]) -> Vec<u64> {
     let mut out = vec![0; words(known.len())];
     for (n, _) in known.iter().enumerate().filter(|(_, known)| **known != 0) {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_box_stand_where_its_cells_stand() {
+    fn rows_of_a_box_have_the_positions_of_its_cells() {
         let mut rows = Vec::new();
         each_row(&[3, 4, 5], &[1, 2, 3], &[2, 2, 2], |at, inside, len| rows.push((at, inside, len)));
         assert_eq!(rows, [(33, 0, 2), (38, 2, 2), (53, 4, 2), (58, 6, 2)]);

@@ -1,4 +1,4 @@
-//! Values of one input in memory, in a type that expressions accept.
+//! The values of one input in memory, in a type that expressions accept.
 
 use drystone_expression::{Column, ColumnMut, Type};
 
@@ -14,40 +14,40 @@ macro_rules! columns {
         }
 
         impl Values {
-            /// None, of a type.
+            /// No values of a type.
             pub(super) fn new(dtype: Type) -> Values {
                 match dtype {
                     $(Type::$variant => Values::$variant(Vec::new()),)*
                 }
             }
 
-            /// Resizes to this many values of any content.
+            /// Resizes to this many values. Their content is unspecified.
             pub(super) fn resize(&mut self, count: usize) {
                 match self {
                     $(Values::$variant(values) => values.resize(count, <$t>::default()),)*
                 }
             }
 
-            /// As an input of an expression.
+            /// The values as an input of an expression.
             pub(super) fn column(&self) -> Column<'_> {
                 match self {
                     $(Values::$variant(values) => Column::$variant(values),)*
                 }
             }
 
-            /// As room for the result of an expression.
+            /// The values as memory for the result of an expression.
             pub(super) fn column_mut(&mut self) -> ColumnMut<'_> {
                 match self {
                     $(Values::$variant(values) => ColumnMut::$variant(values),)*
                 }
             }
 
-            /// The values as bytes, and bytes per value.
+            /// The bytes of the values, and the bytes per value.
             pub(super) fn bytes(&self) -> (&[u8], usize) {
                 match self {
                     $(Values::$variant(values) => {
                         let len = size_of_val(values.as_slice());
-                        // SAFETY: the bytes are those of a slice of numbers, which have no padding; they are borrowed with it.
+                        // SAFETY: the bytes are those of a slice of numbers without padding, and are borrowed with it.
                         (unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), len) }, size_of::<$t>())
                     })*
                 }
@@ -61,8 +61,9 @@ macro_rules! columns {
                 }
             }
 
-            /// Spreads values of a box with fewer axes, or with axes in another order, over a box. `strides` has the
-            /// elements from one cell to the next along each axis of that box, 0 where the value repeats.
+            /// Repeats and reorders values of a box with fewer axes, or with axes in another order, over a box.
+            /// `strides` has the number of elements from one cell to the next along each axis of that box; 0 where
+            /// the value repeats.
             pub(super) fn spread(&self, shape: &[u64], strides: &[usize], out: &mut Values) {
                 match (self, out) {
                     $((Values::$variant(from), Values::$variant(to)) => spread(from, shape, strides, to),)*
@@ -76,7 +77,7 @@ macro_rules! columns {
 columns! { Bool u8, I1 i8, I2 i16, I4 i32, I8 i64, U1 u8, U2 u16, U4 u32, U8 u64, F4 f32, F8 f64 }
 
 impl Values {
-    /// The memory of the values as a target to read into; its shape has as many cells as there are values.
+    /// The memory of the values as a target to read into. The shape has as many cells as there are values.
     pub(super) fn target(&mut self, shape: &[u64]) -> Result<Target<'_>> {
         let (first, count, item) = self.memory();
         let cells = shape.iter().try_fold(1usize, |cells, n| cells.checked_mul(usize::try_from(*n).ok()?));
@@ -84,8 +85,8 @@ impl Values {
             return Err(crate::Error::invalid(format!("{count} values are given for a box of {shape:?}")));
         }
         let strides = dense_strides(shape, item as u64)?;
-        // SAFETY: the elements are those of a vector that is borrowed exclusively for as long as the target lives; the shape was
-        // compared with its length, the strides are dense, and every pattern of bits is a value of each of the types.
+        // SAFETY: the elements belong to a vector that is borrowed exclusively as long as the target lives. The shape
+        // was compared with its length, the strides are dense, and every bit pattern is a value of each of the types.
         unsafe { Target::new(first, shape, &strides, item) }
     }
 }

@@ -1,7 +1,6 @@
-//! Statistics of derived variables: bounds of their inputs, taken through the definition.
+//! Statistics of derived variables: the bounds of their inputs, propagated through the definition.
 //!
-//! Nothing is stored for this. Where a value needs more than its own cell, nothing is known about it before it is
-//! computed.
+//! Nothing is stored for this. If a value needs more than its own cell, it has no bounds until it is computed.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::base::array::Target;
 use crate::read::{ReadReport, Reading, StoredZone, Zone, Zones};
 use crate::{Error, Result};
 
-/// The zones of a reading at a step, in a selection without the step axis.
+/// The zones of a reading at a step, for a selection without the step axis.
 pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
     if !reading.is_derived() {
         return Ok(ZoneSet::new(reading.zones(step, cells)?));
@@ -57,7 +56,7 @@ pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Resul
     Ok(ZoneSet::new(zones(found)).computed(unsure, Some(Arc::new(deep))))
 }
 
-/// The zones of the stored values, all of which are current. If only statistics are stored, the bytes are those of the
+/// The zones of stored values, all of which are current. If only statistics are stored, the bytes are those of the
 /// inputs, in proportion.
 fn own_zones(reading: &Reading, stored: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
     let mut found = stored.zones(step, cells)?;
@@ -77,7 +76,7 @@ fn own_zones(reading: &Reading, stored: &Reading, step: u64, cells: &Selection) 
 }
 
 impl Deep {
-    /// The values of a box: those of the inputs are read as the query reads its own, and nothing else is asked for.
+    /// The values of a box. The inputs are read as the query reads its own, and nothing else is read.
     pub(super) fn compute(&self, lo: &Place, hi: &Place, out: &mut Loaded) -> Result<ReadReport> {
         let known = self.known();
         let Loaded { values, written, of, scratch } = out;
@@ -99,7 +98,8 @@ impl Deep {
         Ok(report)
     }
 
-    /// The zones of the input with the most zones, with the bytes of all inputs, and whether parts can be read
+    /// The zones of the input that has the most zones, with the bytes of all inputs, and whether parts can be read
+    /// separately.
     /// separately.
     fn boxes(&self) -> Vec<(Zone, u64, bool)> {
         let straight = (0..self.inputs.len()).filter(|n| self.inputs[*n].is_straight(&self.grid));
@@ -141,7 +141,7 @@ fn ends(shape: &[u64]) -> Place {
 }
 
 impl Known<'_> {
-    /// Which cells of a box of the grid are known, for a derived input.
+    /// The known cells of a box of the grid, for a derived input.
     pub(super) fn known_in(&self, number: usize, lo: &Place, hi: &Place) -> Result<Option<Vec<u64>>> {
         let input = &self.inputs[number];
         let Origin::Stored(reading) = &input.origin else { return Ok(None) };
@@ -156,7 +156,7 @@ impl Known<'_> {
         Ok(self.mask(number, &own_shape, &shape, known))
     }
 
-    /// The cells of a box of an input, its step first if it has steps.
+    /// The cells of a box of an input. If the input has steps, the step comes first.
     pub(super) fn selected(&self, number: usize, own_lo: &Place, own_shape: &[u64]) -> Selection {
         let input = &self.inputs[number];
         let mut axes: Vec<Axis> = Vec::with_capacity(own_shape.len() + 1);
@@ -170,7 +170,7 @@ impl Known<'_> {
         Selection { axes }
     }
 
-    /// A byte per cell of a box of an input, spread over the box of the grid.
+    /// Spreads a byte per cell of a box of an input over the box of the grid.
     fn spread(&self, number: usize, own_shape: &[u64], shape: &[u64], known: Vec<u8>) -> Vec<u8> {
         if self.inputs[number].is_straight(self.grid) {
             return known;
@@ -183,7 +183,7 @@ impl Known<'_> {
         }
     }
 
-    /// Bytes of a box of an input as bits of the box of the grid.
+    /// Converts bytes of a box of an input into bits of the box of the grid.
     pub(super) fn mask(
         &self,
         number: usize,

@@ -1,4 +1,4 @@
-//! Values of a variable at the hits of tiles: a tile with many hits is read as a box, scattered cells are read
+//! Values of a variable at the hits of tiles. A tile with many hits is read as a box; scattered cells are read
 //! individually.
 
 use drystone_format::MAX_NDIM;
@@ -15,21 +15,21 @@ use crate::base::array::Target;
 
 /// A box is read if at least one of this many of its cells is requested.
 const DENSE: u64 = 32;
-/// The most cells that are read as one box where parts of subchunks can be read separately.
+/// The most cells that are read as one box if parts of subchunks can be read separately.
 const PIECE: u64 = 1 << 20;
 
-/// What is read at once.
+/// The cells of one read.
 enum Work {
     /// Rows of a tile along its slowest axis: the tile, first position and end; the box of the grid.
     Rows(usize, usize, usize, Place, Place),
     /// A box of the grid around all hits of a tile.
     Around(usize, Place, Place),
-    /// Cells of tiles: the tile and its hit.
+    /// Listed cells: for each, its tile and the hit.
     Listed(Vec<(usize, u32)>),
 }
 
 impl Known<'_> {
-    /// The elements of an input at the hits of each tile. Cells that were never written have the fill value.
+    /// The elements of an input at the hits of each tile. Unwritten cells have the fill value.
     pub(super) fn gather(&self, number: usize, tiles: &[&TileHits], costs: &Costs) -> Result<Vec<Picked>> {
         let works = self.works(number, tiles);
         let read = share(self.at_once(), works.len(), Vec::new, |buffer: &mut Vec<u8>, n| {
@@ -59,7 +59,7 @@ impl Known<'_> {
         Ok(out)
     }
 
-    /// How the hits of each tile are read.
+    /// Decides how the hits of each tile are read.
     fn works(&self, number: usize, tiles: &[&TileHits]) -> Vec<Work> {
         let ndim = self.grid.shape.len();
         let mut works = Vec::with_capacity(tiles.len());
@@ -101,13 +101,13 @@ impl Known<'_> {
         works
     }
 
-    /// Whether parts of the stored subchunks of an input can be read separately in a tile.
+    /// Whether parts of an input's stored subchunks can be read separately in a tile.
     fn is_raw(&self, number: usize, tile: &TileHits) -> bool {
         let (lo, hi) = self.own(number, &tile.lo, &tile.hi);
         self.zones[number].meeting(&lo, &hi).all(|zone| zone.stored.is_none_or(|stored| stored.raw))
     }
 
-    /// The elements at the hits of one piece of work.
+    /// Reads the elements at the hits of one piece of work.
     fn work(
         &self,
         number: usize,
@@ -164,7 +164,7 @@ impl Known<'_> {
         let selection = Selection { axes };
         let all = matches!(tile.cells, Cells::All) && input.is_straight(self.grid);
         let mut whole = Vec::new();
-        // Elements that are wanted completely are read to their final place.
+        // If all elements are wanted, they are read directly to their final place.
         let buffer = if all { &mut whole } else { buffer };
         buffer.resize(shape.iter().product::<u64>() as usize * item, 0);
         let target = Target::dense(buffer, &selection.shape(), item)?;

@@ -1,4 +1,4 @@
-//! The hits of a tile, and values taken at them.
+//! The hits of a tile, and the values at the hits.
 
 use drystone_format::MAX_NDIM;
 
@@ -11,34 +11,34 @@ pub(super) struct TileHits {
     pub(super) lo: Place,
     pub(super) hi: Place,
     pub(super) cells: Cells,
-    /// For each requested column: its elements at the hits, if they were in memory when the hits were found.
+    /// For each requested column, its elements at the hits, if they were in memory when the hits were found.
     pub(super) picked: Vec<Option<Picked>>,
 }
 
-/// What is known about a tile before its values are read here.
+/// The results of tests at the store, before the tile's values are read by the client.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
-    /// The next of the tile's open terms.
+    /// The number of the next open term of the tile.
     pub(super) next: usize,
-    /// The cells that satisfy the terms before it, and their number.
+    /// The cells that satisfy the earlier terms, and their number.
     pub(super) alive: Option<(Vec<u64>, u64)>,
     /// The number of hits, if only that was requested.
     pub(super) counted: Option<u64>,
-    /// By column, its elements at the hits of the last term.
+    /// For each column, its elements at the hits of the last term.
     pub(super) picked: Vec<Option<Picked>>,
-    /// The remaining terms are tested here.
+    /// Whether the remaining terms are tested by the client.
     pub(super) is_stuck: bool,
 }
 
-/// Which cells of a tile are hits; never empty.
+/// The hits of a tile; never empty.
 #[derive(Debug, Clone)]
 pub(super) enum Cells {
     All,
-    /// One bit per cell in row-major order, and how many are set.
+    /// One bit per cell in row-major order, and the number of set bits.
     Bits(Vec<u64>, u64),
-    /// Their numbers in row-major order, ascending.
+    /// The numbers of the hits in row-major order, ascending.
     Few(Vec<u32>),
-    /// Their number, if only that was requested.
+    /// The number of hits, if only that was requested.
     Counted(u64),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Cells {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Picked {
     pub(super) values: Vec<u8>,
-    /// A byte per hit, 1 where the element was written; `None`: all were.
+    /// A byte per hit: 1 if the element was written, else 0. `None` if all were written.
     pub(super) written: Option<Vec<u8>>,
 }
 
@@ -78,7 +78,7 @@ impl TileHits {
         }
     }
 
-    /// Cells of the tile.
+    /// The number of cells of the tile.
     pub(super) fn room(&self) -> usize {
         (0..MAX_NDIM).fold(1, |n, d| n * (self.hi[d] - self.lo[d])) as usize
     }
@@ -112,7 +112,7 @@ impl TileHits {
         }
     }
 
-    /// Appends the elements at the hits between two cells; `from` begins with the element of the first hit.
+    /// Appends the elements at the hits between two cells. `from` starts with the element of the first hit.
     pub(super) fn pick(&self, begin: usize, end: usize, from: &[u8], item: usize, out: &mut Vec<u8>) {
         if let Cells::All = self.cells {
             out.extend_from_slice(from.get(..(end - begin) * item).unwrap_or_default());
@@ -149,7 +149,7 @@ impl TileHits {
         }
     }
 
-    /// A byte per hit that says whether its cell is in a set; `None` if all are.
+    /// A byte per hit: 1 if its cell is in the set, else 0. `None` if all are.
     pub(super) fn in_set(&self, set: Option<&[u64]>) -> Option<Vec<u8>> {
         let set = set?;
         let mut out = Vec::with_capacity(self.count() as usize);

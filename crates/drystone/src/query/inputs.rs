@@ -1,7 +1,7 @@
 //! The values of an expression's names over a box, or at listed cells, with masks of the written cells.
 //!
-//! Every evaluation of an expression on stored data reads its inputs through this module: values of names with fewer
-//! dimensions repeat, indices of cells are generated, and cells that were never written are marked.
+//! Every evaluation of an expression on stored data reads its inputs through this module. It repeats values of names
+//! with fewer dimensions, generates indices of cells, and marks unwritten cells.
 
 use drystone_expression::{Input as Given, Scratch, Type};
 use drystone_plan::listing::Listing;
@@ -16,12 +16,12 @@ use super::plan::Known;
 use crate::Result;
 use crate::read::{ReadReport, Reading};
 
-/// Values of one input, and which of them were written.
+/// The values of one input, and a mask of the written cells.
 pub(super) struct Loaded {
     pub(super) values: Values,
-    /// One bit per cell; `None`: all were written.
+    /// One bit per cell. `None` if all cells were written.
     pub(super) written: Option<Vec<u64>>,
-    /// For a derived variable that is computed: its inputs, and memory to compute in.
+    /// For a derived variable that is computed: its inputs, and memory for computing.
     pub(super) of: Vec<Loaded>,
     pub(super) scratch: Option<Scratch>,
 }
@@ -31,12 +31,12 @@ impl Loaded {
         Loaded { values: Values::new(dtype), written: None, of: Vec::new(), scratch: None }
     }
 
-    /// As an input of an expression.
+    /// The values as an input of an expression.
     pub(super) fn given(&self) -> Given<'_> {
         Given { values: self.values.column(), written: self.written.as_deref() }
     }
 
-    /// The values of a tile at its hits, if all of the tile was written.
+    /// The values of a tile at its hits, if all cells of the tile were written.
     pub(super) fn pick(&self, hits: &TileHits) -> Picked {
         let ((bytes, item), mut values) = (self.values.bytes(), Vec::new());
         hits.pick(0, hits.room(), bytes, item, &mut values);
@@ -109,7 +109,8 @@ impl Known<'_> {
         Ok(report)
     }
 
-    /// Cells from one cell of the grid to the next in a box of an input, by axis; 0 along axes that it lacks.
+    /// The number of cells of an input's box from one cell of the grid to the next, by axis; 0 along axes that the
+    /// input lacks.
     pub(super) fn strides(&self, number: usize, own_shape: &[u64]) -> Vec<usize> {
         let mut strides = vec![0usize; self.grid.shape.len()];
         let mut stride = 1;
@@ -149,7 +150,7 @@ impl Known<'_> {
         reading.read_listed_unnoted(&Listing::points(ndim, coords), &target)
     }
 
-    /// Coordinates of listed cells in the variable of an input, its step first if it has steps.
+    /// Coordinates of listed cells in the variable of an input. If it has steps, the step comes first.
     pub(super) fn own_cells(&self, number: usize, places: &[Place]) -> Vec<u64> {
         let input = &self.inputs[number];
         let steps = input.reading().is_some_and(|reading| reading.variable().steps);
@@ -163,7 +164,8 @@ impl Known<'_> {
         coords
     }
 
-    /// Which cells of a box of the grid were written, one bit each, `None` for all; and whether any was.
+    /// A bit per cell of a box of the grid that says whether it was written, `None` if all were. Also returns whether
+    /// any was.
     pub(super) fn written_in(
         &self,
         number: usize,
@@ -197,7 +199,7 @@ impl Known<'_> {
         Ok((written, any))
     }
 
-    /// Which of listed cells were written; `None`: all.
+    /// A bit per listed cell that says whether it was written. `None` if all were.
     pub(super) fn written_at(&self, number: usize, places: &[Place]) -> Result<Option<Vec<u64>>> {
         let zones = &self.zones[number];
         if !zones.has_voids || places.is_empty() {
@@ -223,7 +225,7 @@ impl Known<'_> {
         Ok(Some(mask))
     }
 
-    /// The indices of cells along an axis, or the step numbers.
+    /// Writes the indices of cells along an axis, or the step numbers.
     fn count(&self, origin: &Origin, axis: Option<usize>, lo: &Place, shape: &[u64], out: &mut Values) {
         let Values::I8(values) = out else { return };
         let (Origin::Place, Some(axis)) = (origin, axis) else {

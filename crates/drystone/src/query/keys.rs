@@ -1,4 +1,4 @@
-//! Terms that an index of values answers: terms on one variable whose hits are a range of its values.
+//! Terms that an index of values can answer: terms on one variable whose hits form a range of its values.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,8 @@ use drystone_expression::{Binary, Program, Scalar, Step, Type};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Limit, keys_between};
 
-/// The keys of the values that satisfy a condition; `None` where they are no range, or it has several names.
+/// The keys of the values that satisfy a condition. `None` if they form no range, or if the condition has several
+/// names.
 pub(super) fn of(program: &Program) -> Option<RangeInclusive<u64>> {
     let [(_, dtype)] = program.inputs() else { return None };
     let steps: Vec<Step> = program.steps().map(|(step, _)| step).collect();
@@ -35,7 +36,7 @@ fn range(steps: &[Step], at: usize, dtype: Type) -> Option<RangeInclusive<u64>> 
     }
 }
 
-/// The keys of values that compare so with a constant of their own type.
+/// The keys of the values that satisfy a comparison with a constant of their own type.
 fn compared(op: Binary, value: Scalar, dtype: Type) -> Option<RangeInclusive<u64>> {
     let kind = kind(dtype)?;
     #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
@@ -69,6 +70,21 @@ fn compared(op: Binary, value: Scalar, dtype: Type) -> Option<RangeInclusive<u64
         Binary::Eq => keys_between(kind, at, at),
         _ => return None,
     })
+}
+
+/// The expected share of a subchunk's bins that overlap a range of keys, given the bits of its extremes: bins divide
+/// the keys evenly.
+pub(super) fn share(keys: &RangeInclusive<u64>, dtype: Type, extremes: Option<(u64, u64)>) -> f64 {
+    let (Some((min, max)), Some(kind)) = (extremes, kind(dtype)) else { return 1.0 };
+    let limit = |bits: u64| match dtype {
+        Type::F4 | Type::F8 => Limit::Float(f64::from_bits(bits)),
+        dtype if dtype.is_signed() => Limit::Int((bits as i64).into()),
+        _ => Limit::Int(bits.into()),
+    };
+    let all = keys_between(kind, limit(min), limit(max));
+    let (lo, hi) = (*keys.start().max(all.start()), *keys.end().min(all.end()));
+    let count = |lo: u64, hi: u64| hi.checked_sub(lo).map_or(0.0, |n| n as f64 + 1.0);
+    (count(lo, hi) / count(*all.start(), *all.end()).max(1.0)).min(1.0)
 }
 
 fn kind(dtype: Type) -> Option<ScalarKind> {

@@ -1,20 +1,21 @@
-//! Queries: which cells satisfy a condition, and what other variables hold there.
+//! Queries: find the cells that satisfy a condition, and the values of other variables at these cells.
 //!
 //! ```text
 //! asked     a query: terms, inputs, cells
-//! answers   count, boxes, mask, explain              batches  hits in order, with values
-//! names     what the names are, how their cells meet       plan    tiles: none, all or some cells, by statistics
-//! inputs    values of the names over a box                 run     reads what is open, evaluates, term by term
-//! apart     terms in conditions on one variable each       there   these, tried where the bytes are; site says where
-//! hits      hits of a tile                                 gather  values at the hits
-//! slab      hits in C order                                order   values and coordinates in that order
+//! answers   count, boxes, mask, explain             batches  hits in order, with values
+//! names     meaning of names, joins of their cells    plan     tiles: none, all or some cells, by statistics
+//! inputs    values of the names over a box            run      reads open tiles, evaluates term by term
+//! apart     terms split by variable                   there    tests these at the store; site reports where
+//! hits      hits of a tile                            gather   values at the hits
+//! slab      hits in C order                           order    values and coordinates in that order
 //! ```
 //!
-//! Statistics come first: a term that holds nowhere or everywhere in a tile costs no byte. Newest wins as in every read, and cells that nobody
-//! wrote satisfy nothing (docs/decisions/102-expressions.md). docs/guide/queries.md has what users see.
+//! Statistics come first: a term that holds for no cell or for all cells of a tile costs no byte. The newest block
+//! counts, as in every read, and unwritten cells satisfy no condition (docs/decisions/102-expressions.md).
+//! docs/guide/queries.md describes queries for users.
 //!
 //! Invariants
-//! - a query stays with the snapshot on which it was made;
+//! - a query keeps the snapshot on which it was made;
 //! - hits come in C order of the grid, steps first;
 //! - memory is bounded by slabs and windows, whatever the number of hits.
 

@@ -1,7 +1,7 @@
 //! The meaning of the names of an expression, and how their cells are joined.
 //!
-//! The variable with the most dimensions is the grid. Others join it by the names of their dimensions or, where one of
-//! the two has no names, by equal shapes; values repeat along a dimension that a variable lacks. A name that is not a
+//! The variable with the most dimensions is the grid. Others join it by the names of their dimensions, or by equal
+//! shapes if one of the two has no names. Values repeat along a dimension that a variable lacks. A name that is not a
 //! variable but a dimension of one is the index of the cell along it; `step` is the number of the step.
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::schema::grid::{self, Shaped};
 use crate::schema::member::member;
 use crate::{Error, Result};
 
-/// The name of the step axis, unless a variable has it.
+/// The name of the step axis, unless a variable has this name.
 pub(super) const STEP: &str = "step";
 
-/// Where the values of a name come from.
+/// The source of a name's values.
 #[derive(Clone)]
 pub(super) enum Origin {
     /// A variable, or one member of it.
@@ -34,7 +34,7 @@ pub(super) enum Origin {
 /// One name of an expression.
 #[derive(Clone)]
 pub(super) struct Input {
-    /// As people type it.
+    /// The name as the user wrote it.
     pub(super) name: String,
     pub(super) dtype: Type,
     pub(super) origin: Origin,
@@ -45,16 +45,16 @@ pub(super) struct Input {
 /// The cells that a query covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// Extents without the step axis.
+    /// The extents without the step axis.
     pub(super) shape: Vec<u64>,
     /// Names of the dimensions; empty if there are none.
     pub(super) dims: Vec<String>,
     pub(super) steps: bool,
-    /// Extent of the step axis.
+    /// The extent of the step axis.
     pub(super) step_axis: u64,
 }
 
-/// The meaning of a name, before it is joined to the grid.
+/// The meaning of a name before it is joined to the grid.
 struct Found {
     input: Input,
     shape: Vec<u64>,
@@ -69,7 +69,7 @@ impl Found {
 }
 
 impl Input {
-    /// The values of a name as an element of a variable; `None` for names that are no variables.
+    /// The reading of a name that denotes a variable. `None` for other names.
     pub(super) fn reading(&self) -> Option<&Reading> {
         match &self.origin {
             Origin::Stored(reading) => Some(reading),
@@ -77,13 +77,13 @@ impl Input {
         }
     }
 
-    /// Whether its dimensions are those of the grid, one for one.
+    /// Whether its dimensions are exactly those of the grid.
     pub(super) fn is_straight(&self, grid: &Grid) -> bool {
         self.reading().is_some() && self.axes.len() == grid.shape.len() && self.axes.is_sorted()
     }
 }
 
-/// A container at one of its snapshots, whatever the handle shows later.
+/// A container at one snapshot, independent of what its handle shows later.
 #[derive(Clone)]
 pub(super) struct Pinned {
     pub(super) container: Container,
@@ -96,7 +96,8 @@ impl Pinned {
     }
 }
 
-/// Types the tree and its terms, and joins the names. `over`: further variables that determine the grid.
+/// A tree and its terms with their types, and their names joined to the grid. `over` names further variables that
+/// determine the grid.
 pub(super) struct Resolved {
     pub(super) inputs: Vec<Input>,
     pub(super) grid: Grid,
@@ -130,7 +131,7 @@ impl Resolved {
             return Err(error);
         }
         let program = program.map_err(|error| Error::invalid(error.to_string()))?;
-        // The inputs of the program are the names in the order in which they were requested.
+        // The program's inputs are the names in the order in which they were requested.
         let found: Vec<Found> = found.into_iter().map(|(_, one)| one).collect();
         let mut more = Vec::new();
         for path in over {
@@ -142,7 +143,7 @@ impl Resolved {
     }
 }
 
-/// A variable whose values are read at the cells of a grid; records are read completely.
+/// A variable whose values are read at the cells of a grid. Records are read completely.
 pub(super) fn joined(container: &Pinned, path: &str, grid: &Grid) -> Result<Input> {
     let found = match whole(container, path) {
         Err(error) if error.kind() == crate::ErrorKind::NotFound => {
@@ -170,7 +171,7 @@ fn spelt(path: &str, field: Option<&str>) -> String {
     field.map_or_else(|| path.to_owned(), |field| format!("{path}.{field}"))
 }
 
-/// The variable or member that a name denotes; `None` if there is no variable at that path.
+/// The variable or member that a name denotes. `None` if there is no variable at that path.
 fn stored(container: &Pinned, name: &Name) -> std::result::Result<Option<Found>, Unfit> {
     let (path, field) = parts(name);
     let schema = container.snapshot.schema.clone();
@@ -210,7 +211,7 @@ fn of_reading(name: String, dtype: Type, reading: Reading) -> Found {
     let variable = reading.variable();
     let (shape, steps) = (variable.shape.clone(), variable.steps);
     let mut dims = variable.dims.clone();
-    // A coordinate variable whose dimension has no name gives it its own.
+    // A coordinate variable whose dimension has no name gives the dimension its own name.
     if let (true, [_]) = (dims.is_empty(), shape.as_slice()) {
         dims = vec![String::new()];
     }
@@ -254,7 +255,7 @@ fn dimensions(container: &Pinned, tree: &Tree, over: &[String]) -> Vec<String> {
     dims
 }
 
-/// A name that denotes a dimension, or the step.
+/// The meaning of a name that denotes a dimension, or the step.
 fn counted(name: &Name, dims: &[String]) -> Option<Found> {
     let (path, field) = parts(name);
     if field.is_some() || !name.offsets().is_empty() {
@@ -316,7 +317,7 @@ fn axes(found: &Found, grid: &Grid) -> Result<Vec<usize>> {
             let axis = found.dims.first().and_then(|dim| grid.dims.iter().position(|d| d == dim));
             axis.map(|axis| vec![axis]).ok_or_else(|| {
                 let (name, described) = (&found.input.name, grid::described(&grid.shape, &grid.dims));
-                Error::invalid(format!("`{name}` is no dimension of the grid {described}"))
+                Error::invalid(format!("`{name}` is not a dimension of the grid {described}"))
             })
         }
         Origin::Stored(_) => grid::axes(found.shaped(), &grid.shape, &grid.dims),

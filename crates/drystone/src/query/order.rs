@@ -1,4 +1,4 @@
-//! Hits of tiles in the C order of a slab, and their coordinates.
+//! The C order of hits in a slab, and their coordinates.
 
 use std::sync::Mutex;
 
@@ -13,20 +13,20 @@ use super::slab::SlabHits;
 use crate::Result;
 use crate::base::sync::lock;
 
-/// Hits that one thread processes at a time.
+/// The number of hits that one thread processes at a time.
 const PART: usize = 1 << 18;
 
-/// The tile that each run of hits comes from, in the order of the slab.
+/// For each run of hits in the order of the slab, the tile that it comes from.
 pub(super) struct Order(Vec<(u32, u32)>);
 
 impl Order {
-    /// From tiles of a slab that begins at `lo` and has this shape.
+    /// The order of the hits of tiles in a slab that begins at `lo` and has this shape.
     pub(super) fn of(found: &[TileHits], lo: &Place, shape: &[u64]) -> Order {
         let ndim = shape.len();
         let mut runs: Vec<(u32, u32, u32)> = Vec::new();
         for (n, tile) in found.iter().enumerate() {
             let own = extents(&tile.lo, &tile.hi, ndim);
-            // Axes that the tile fills are joined with the axis before them.
+            // An axis that the tile fills completely is joined with the axis before it.
             let full = (0..ndim).rev().take_while(|d| own[*d] == shape[*d]).count();
             let kept = (ndim - full + 1).min(ndim);
             let joined = |extents: &[u64]| {
@@ -76,14 +76,14 @@ impl Order {
         Order(out)
     }
 
-    /// Merges the data of each hit, `item` bytes, from tile order into slab order.
+    /// Reorders the data of hits (`item` bytes each) from tile order to slab order.
     pub(super) fn merged(&self, mut parts: Vec<Vec<u8>>, item: usize, threads: usize) -> Result<Vec<u8>> {
         if let ([_], true) = (self.0.as_slice(), parts.len() == 1) {
             return Ok(parts.pop().unwrap_or_default());
         }
         let rows: usize = self.0.iter().map(|(_, count)| *count as usize).sum();
         let mut out = vec![0; rows * item];
-        // Pieces of the result, each with the position in its tiles before it.
+        // Pieces of the result, each with the start positions in its tiles.
         let mut pieces = Vec::new();
         let mut at = vec![0usize; parts.len()];
         let (mut from, mut held, mut rest) = (0, 0, out.as_mut_slice());
@@ -120,9 +120,9 @@ impl Order {
     }
 }
 
-/// How the cells of a slab are numbered along the axes of the variable.
+/// The numbering of a slab's cells along the axes of the variable.
 pub(super) struct Numbered<'a> {
-    /// The step, where the grid has steps.
+    /// The step, if the grid has steps.
     pub(super) step: Option<u64>,
     pub(super) lo: &'a Place,
     pub(super) shape: &'a [u64],
@@ -130,12 +130,12 @@ pub(super) struct Numbered<'a> {
 }
 
 impl Numbered<'_> {
-    /// Coordinates of a hit.
+    /// The number of coordinates of a hit.
     pub(super) fn width(&self) -> usize {
         self.shape.len() + usize::from(self.step.is_some())
     }
 
-    /// Writes the coordinates of ascending cells of the slab, one after the other.
+    /// Writes the coordinates of ascending cells of the slab, one cell after the other.
     pub(super) fn write(&self, cells: impl Iterator<Item = usize>, out: &mut [i64]) {
         match self.width() {
             0 => {}
@@ -152,7 +152,7 @@ impl Numbered<'_> {
     }
 
     fn write_wide<const N: usize>(&self, cells: impl Iterator<Item = usize>, out: &mut [i64]) {
-        // All coordinates but the last stay the same along a row.
+        // Along a row, only the last coordinate changes.
         let mut head = [0i64; N];
         let steps = usize::from(self.step.is_some());
         if let (Some(first), Some(step)) = (head.first_mut(), self.step) {

@@ -1,11 +1,11 @@
-//! What a query will read: tiles of the selection, with what statistics say about each term. No I/O, and printable.
+//! Plans a query: tiles of the selection, with what statistics decide about each term. No I/O, and printable.
 //!
-//! A condition is a list of terms that all must hold. A tile is a box of cells for which a term holds nowhere (the tile
-//! is left out), everywhere, or somewhere: only then are values read. Terms stand in the order in which they are
-//! tested.
+//! A condition is a list of terms that must all hold. For each tile, a box of cells, a term holds for no cell (the
+//! tile is left out), for all cells, or for some cells; only then are values read. Terms are listed in the order in
+//! which they are tested.
 //!
 //! Invariants
-//! - the tiles of a step are disjoint; cells outside all tiles are no hits;
+//! - the tiles of a step are disjoint; cells outside all tiles are not hits;
 //! - in a tile without open terms every cell is a hit.
 
 use std::fmt::{self, Display, Formatter};
@@ -17,25 +17,28 @@ use drystone_format::MAX_NDIM;
 use drystone_plan::selection::Selection;
 
 use super::apart::Apart;
+use super::keys;
 use super::names::{Grid, Input, Origin};
+use super::place::extents;
 use super::site::TermSite;
+use crate::Result;
 use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
 
-/// The most cells of a tile where parts of subchunks can be read separately: they stay in a processor's cache.
+/// The most cells of a tile if parts of subchunks can be read separately. Its values stay in a processor's cache.
 const SMALL: u64 = 1 << 18;
-/// Elsewhere.
+/// The most cells of other tiles.
 const LARGE: u64 = 1 << 22;
 
 /// One of the conditions that all must hold.
 pub(super) struct Term {
-    /// As people type it.
+    /// The term as the user wrote it.
     pub(super) text: String,
     pub(super) program: Program,
     /// Its names, as indices into the names of the query.
     pub(super) inputs: Vec<usize>,
-    /// The keys of the values that satisfy it, if it is on one variable and they are a range.
+    /// The keys of the values that satisfy it, if it concerns one variable and they form a range.
     pub(super) keys: Option<RangeInclusive<u64>>,
-    /// The same as conditions on one variable each, if it can be split so.
+    /// The same term split into conditions on one variable each, if it can be split.
     pub(super) apart: Option<Arc<Apart>>,
 }
 
@@ -54,7 +57,7 @@ impl Tile {
     }
 }
 
-/// Zones of one input at one step, searchable by place: they ascend by their first cells, along `axis` first.
+/// The zones of one input at one step, searchable by position. They ascend by their first cells, along `axis` first.
 #[derive(Default)]
 pub(super) struct ZoneSet {
     zones: Vec<Zone>,
@@ -62,11 +65,11 @@ pub(super) struct ZoneSet {
     axis: usize,
     longest: u64,
     pub(super) has_voids: bool,
-    /// Whether there is a zone no part of which can be read separately.
+    /// Whether a zone cannot be read in parts.
     pub(super) has_whole: bool,
-    /// For a derived variable: what its values are computed from.
+    /// For a derived variable: the inputs from which its values are computed.
     pub(super) deep: Option<Arc<Deep>>,
-    /// For a derived variable: whether these are statistics of its own values.
+    /// For a derived variable: whether these are statistics of its own stored values.
     is_own: bool,
 }
 
@@ -87,8 +90,8 @@ impl ZoneSet {
         ZoneSet { zones, indexed, axis, longest, has_voids, has_whole, deep: None, is_own: false }
     }
 
-    /// The zones of a derived variable that is computed: whether some cells may be unknown, and what values are
-    /// computed from.
+    /// The zones of a derived variable that is computed. `has_voids`: some cells may be unknown. `deep`: the inputs
+    /// from which values are computed.
     pub(super) fn computed(self, has_voids: bool, deep: Option<Arc<Deep>>) -> ZoneSet {
         ZoneSet { has_voids, deep, ..self }
     }
@@ -102,7 +105,7 @@ impl ZoneSet {
         &self.zones
     }
 
-    /// The zone equal to this box, if its subchunk has an index.
+    /// The zone that equals this box, if its subchunk has an index.
     pub(super) fn indexed(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Option<&IndexedZone> {
         if self.indexed.is_empty() {
             return None;
@@ -121,7 +124,7 @@ impl ZoneSet {
             .zones
             .binary_search_by_key(&(lo[self.axis], *lo), |zone| (zone.lo[self.axis], zone.lo))
         {
-            // Zones are disjoint: no other meets a box that lies in one.
+            // Zones are disjoint: if a box lies in one zone, no other zone meets it.
             Ok(n) if (0..MAX_NDIM).all(|d| hi[d] <= self.zones[n].hi[d]) => &self.zones[n..n + 1],
             _ => {
                 let from = lo[self.axis].saturating_sub(self.longest);
@@ -134,21 +137,21 @@ impl ZoneSet {
     }
 }
 
-/// What is known before values are read: the zones of the names at one step.
+/// The knowledge before values are read: the zones of the names at one step.
 pub(super) struct Known<'a> {
     pub(super) grid: &'a Grid,
     pub(super) inputs: &'a [Input],
-    /// By input; empty for names that are not stored.
+    /// Zones by input. Empty for names that are not stored.
     pub(super) zones: &'a [Arc<ZoneSet>],
     /// The selected cells.
     pub(super) cells: &'a Selection,
     pub(super) step: u64,
 }
 
-/// A definition and the zones of its inputs, in a selection at a step.
+/// A definition with the zones of its inputs, for a selection at a step.
 pub(super) struct Deep {
     pub(super) program: Program,
-    /// In the order of the program's inputs.
+    /// The inputs in the order of the program.
     pub(super) inputs: Vec<Input>,
     pub(super) zones: Vec<Arc<ZoneSet>>,
     pub(super) grid: Grid,
@@ -171,8 +174,8 @@ impl Deep {
     fn bounds(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
         let known = self.known();
         let of: Vec<Bounds> = (0..self.inputs.len()).map(|number| known.bounds(number, lo, hi)).collect();
-        // A single cell that may be unknown would count as known.
-        let cells = (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(hi[d].saturating_sub(lo[d]))).max(2);
+        // One cell may be NaN or unknown. With fewer than three cells, statistics would say that no cell is a number.
+        let cells = (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(hi[d].saturating_sub(lo[d]))).max(3);
         match self.program.bounds(&of) {
             Outcome::Values { extremes, nan, unknown } => {
                 Bounds { extremes, nans: nan.into(), unwritten: unknown.into(), cells }
@@ -189,7 +192,7 @@ impl Deep {
 }
 
 impl Known<'_> {
-    /// A box of the grid as a box of an input.
+    /// The box of an input for a box of the grid.
     pub(super) fn own(
         &self,
         input: usize,
@@ -237,7 +240,7 @@ impl Known<'_> {
         sum
     }
 
-    /// What a term is in a box.
+    /// Whether a term holds for no cell, for all cells, or for some cells of a box.
     fn truth(&self, term: &Term, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Truth {
         let bounds: Vec<Bounds> = term.inputs.iter().map(|input| self.bounds(*input, lo, hi)).collect();
         match term.program.bounds(&bounds) {
@@ -267,7 +270,7 @@ fn of_zone(zone: &Zone, dtype: Type) -> Bounds {
     Bounds { extremes, nans: stats.nans, unwritten: 0, cells }
 }
 
-/// The smallest range that contains both.
+/// The smallest range that contains both ranges.
 fn hull(a: Extremes, b: Extremes) -> Extremes {
     let least = |x: Scalar, y: Scalar| if compares_below(y, x) { y } else { x };
     let greatest = |x: Scalar, y: Scalar| if compares_below(x, y) { y } else { x };
@@ -294,41 +297,45 @@ pub(super) struct StepPlan {
     pub(super) sum: Summary,
 }
 
-/// How many tiles statistics decided, and the cost of the others.
+/// The numbers of cells that statistics decided, and the cost of the others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// Selected cells.
     pub cells: u64,
-    /// Cells of tiles without a hit, of tiles that consist of hits, and of the others.
+    /// Number of cells in tiles without hits (`none`), in tiles of hits only (`all`), and in other tiles (`some`).
     pub none: u64,
     #[allow(missing_docs)]
     pub all: u64,
     #[allow(missing_docs)]
     pub some: u64,
-    /// By term, in the order in which they are tested at most steps.
+    /// For each term, in the order of testing at most steps.
     pub terms: Vec<TermSummary>,
-    /// The most bytes that are read.
+    /// In a plan, the most bytes that are read, with checksums and tables. In a report, the stored bytes of the
+    /// subchunks that statistics leave open.
     pub bytes: u64,
     /// The most subchunks that are read.
     pub requests: u64,
 }
 
-/// What statistics say about one term.
+/// What statistics decide about one term.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TermSummary {
     /// The term.
     pub text: String,
-    /// Tiles in which no cell, every cell, or an unknown number of cells satisfies it.
+    /// Number of tiles in which no cell (`none`), every cell (`all`), or an unknown number of cells (`some`)
+    /// satisfies it.
     pub none: u64,
     #[allow(missing_docs)]
     pub all: u64,
     #[allow(missing_docs)]
     pub some: u64,
-    /// Bytes of the values that it needs in tiles that no term excludes, at most.
+    /// The bytes, as in [`Summary::bytes`], that it needs in tiles that no term excludes.
     pub bytes: u64,
-    /// Subchunks of them.
+    /// The number of subchunks that hold these bytes.
     pub requests: u64,
-    /// On a far store, where it is tested; `None` elsewhere, and in reports.
+    /// The number of open tiles in which an index of values can answer it.
+    pub indexed: u64,
+    /// On a far store: where the term is tested. `None` on other stores, and in reports.
     pub site: Option<TermSite>,
 }
 
@@ -341,7 +348,7 @@ impl StepPlan {
             return plan;
         }
         let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
-        // The input with the grid's dimensions that has the most zones determines the lines.
+        // The tiles follow the zones of the input with the grid's dimensions that has the most zones.
         let straight = (0..known.inputs.len()).filter(|n| known.inputs[*n].is_straight(known.grid));
         match straight.max_by_key(|n| known.zones[*n].all().len()) {
             Some(first) => boxes.extend(
@@ -396,7 +403,9 @@ impl StepPlan {
         plan.order(terms, known);
         plan.tiles.sort_by_key(|tile| tile.lo);
         let has_index = known.zones.iter().any(|zones| !zones.indexed.is_empty());
-        if !has_index {
+        // Rows of tiles, then planes of rows: a box is read in few runs, in whatever order its subchunks are stored.
+        let passes = if has_index { 0 } else { known.grid.shape.len().max(1) };
+        for _ in 0..passes {
             plan.tiles = merged(std::mem::take(&mut plan.tiles));
         }
         plan
@@ -409,12 +418,22 @@ impl StepPlan {
         }
         let mut seen = vec![std::collections::HashSet::new(); known.inputs.len()];
         let mut counted = Vec::new();
+        // What the indexes of values are expected to save.
+        let mut expected = vec![Expected::default(); terms.len()];
         for tile in self.tiles.iter().filter(|tile| !tile.open.is_empty()) {
             for &number in &tile.open {
-                for &input in &terms[usize::from(number)].inputs {
+                let (term, expected) = (&terms[usize::from(number)], &mut expected[usize::from(number)]);
+                for &input in &term.inputs {
                     let (lo, hi) = known.own(input, &tile.lo, &tile.hi);
+                    let share = known.indexed_share(term, input, tile);
+                    if let Some(share) = share {
+                        self.sum.terms[usize::from(number)].indexed += 1;
+                        expected.hits += share;
+                        expected.tiles += 1.0;
+                    }
                     for zone in known.zones[input].meeting(&lo, &hi) {
                         let Some(stored) = zone.stored else { continue };
+                        expected.saved += stored.bytes as f64 * (1.0 - share.unwrap_or(1.0));
                         if seen[input].insert(zone.lo) {
                             counted.push((input, stored.bytes));
                         }
@@ -434,24 +453,70 @@ impl StepPlan {
         }
         let rank = |number: &u16| {
             let sum = &self.sum.terms[usize::from(*number)];
+            let expected = &expected[usize::from(*number)];
             let tiles = (sum.none + sum.all + sum.some).max(1) as f64;
-            let kept = (sum.all + sum.some) as f64 / tiles;
-            sum.bytes.max(1) as f64 / (1.0 - kept).max(1e-3)
+            let kept = ((sum.all + sum.some) as f64 - expected.tiles + expected.hits) / tiles;
+            (sum.bytes as f64 - expected.saved).max(1.0) / (1.0 - kept).max(1e-3)
         };
         for tile in &mut self.tiles {
             tile.open.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
         }
     }
+
+    /// Replaces the bytes of values by those that reads of the open tiles take.
+    pub(super) fn count_bytes(&mut self, terms: &[Term], known: &Known<'_>) -> Result<()> {
+        self.sum.bytes = 0;
+        self.sum.terms.iter_mut().for_each(|term| term.bytes = 0);
+        for tile in &self.tiles {
+            let of = |number: &u16| &terms[usize::from(*number)].inputs;
+            for (input, one) in known.inputs.iter().enumerate() {
+                let Some(reading) = one.reading() else { continue };
+                if !tile.open.iter().any(|number| of(number).contains(&input)) {
+                    continue;
+                }
+                let (lo, hi) = known.own(input, &tile.lo, &tile.hi);
+                let shape = extents(&lo, &hi, one.axes.len());
+                let bytes = reading.planned_bytes(&known.selected(input, &lo, &shape))?;
+                self.sum.bytes = self.sum.bytes.saturating_add(bytes);
+                for number in tile.open.iter().filter(|number| of(number).contains(&input)) {
+                    let sum = &mut self.sum.terms[usize::from(*number)];
+                    sum.bytes = sum.bytes.saturating_add(bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the index of a term's variable is expected to save.
+#[derive(Clone, Default)]
+struct Expected {
+    /// Bytes of bins that the term does not read.
+    saved: f64,
+    /// The number of tiles in which an index is used, and the sum of the shares of their cells that are hits.
+    tiles: f64,
+    hits: f64,
+}
+
+impl Known<'_> {
+    /// The expected share of a tile's bins that a term reads, if an index of values can answer it.
+    fn indexed_share(&self, term: &Term, number: usize, tile: &Tile) -> Option<f64> {
+        let (keys, [_]) = (term.keys.as_ref()?, term.inputs.as_slice()) else { return None };
+        let (input, zones) = (&self.inputs[number], &self.zones[number]);
+        zones.indexed(&tile.lo, &tile.hi).filter(|_| input.is_straight(self.grid))?;
+        let stored = zones.meeting(&tile.lo, &tile.hi).next()?.stored?;
+        Some(keys::share(keys, input.dtype, stored.stats.min_max))
+    }
 }
 
 impl Summary {
-    /// Of no step.
+    /// The summary of no step.
     pub(super) fn of(terms: &[Term]) -> Summary {
         let of = |term: &Term| TermSummary { text: term.text.clone(), ..TermSummary::default() };
         Summary { terms: terms.iter().map(of).collect(), ..Summary::default() }
     }
 
-    /// Adds another step's.
+    /// Adds the summary of another step.
     pub(super) fn add(&mut self, other: &Summary) {
         self.cells = self.cells.saturating_add(other.cells);
         self.none += other.none;
@@ -465,6 +530,7 @@ impl Summary {
             sum.some += one.some;
             sum.bytes = sum.bytes.saturating_add(one.bytes);
             sum.requests += one.requests;
+            sum.indexed += one.indexed;
             if let Some(site) = &one.site {
                 sum.site.get_or_insert_default().add(site);
             }
@@ -472,7 +538,8 @@ impl Summary {
     }
 }
 
-/// Joins neighbouring tiles with the same open terms: one read of many small subchunks is cheaper than many reads.
+/// Joins neighbouring tiles with the same open terms, since one read of many small subchunks is cheaper than many
+/// reads.
 fn merged(tiles: Vec<Tile>) -> Vec<Tile> {
     let mut out: Vec<Tile> = Vec::with_capacity(tiles.len());
     for tile in tiles {
@@ -512,14 +579,14 @@ fn split(tile: Tile, most: u64, out: &mut Vec<Tile>) {
     }
 }
 
-/// The plan of a query, for people and programs.
+/// The plan of a query, for display and for programs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryPlan {
     /// The condition.
     pub text: String,
-    /// Over all selected steps.
+    /// The sum over all selected steps.
     pub summary: Summary,
-    /// Steps that are looked at.
+    /// The number of steps.
     pub steps: u64,
 }
 
@@ -529,11 +596,15 @@ impl Display for QueryPlan {
         writeln!(f, "{}", self.text)?;
         writeln!(
             f,
-            "  {cells} cells: {none} excluded and {all} included by statistics, {some} to be looked at"
+            "  {cells} cells: {none} excluded and {all} included by statistics, {some} to be tested"
         )?;
         for term in terms {
-            let TermSummary { text, none, all, some, bytes, site, .. } = term;
-            writeln!(f, "  {text}: {none} tiles none, {all} all, {some} some; at most {bytes} bytes")?;
+            let TermSummary { text, none, all, some, bytes, indexed, site, .. } = term;
+            write!(f, "  {text}: {none} tiles none, {all} all, {some} some; at most {bytes} bytes")?;
+            match indexed {
+                0 => writeln!(f)?,
+                tiles => writeln!(f, "; index of values in {tiles} tiles")?,
+            }
             if let Some(site) = site {
                 writeln!(f, "    {site}")?;
             }

@@ -1,8 +1,7 @@
-//! Finds the hits of one step: reads what the plan left open, tile by tile on several threads, and evaluates the terms
-//! in order.
+//! Finds the hits of one step: reads the values of open tiles on several threads, and evaluates the terms in order.
 //!
-//! If the earlier terms left few cells of a tile, a term reads only those cells, together with those of other tiles.
-//! Values of a tile stay in memory from term to term, and no longer.
+//! If the earlier terms left only a few cells of a tile, a term reads only those cells, together with those of other
+//! tiles. The values of a tile stay in memory only until its last term.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,19 +18,19 @@ use crate::base::sync::lock;
 use crate::read::{ReadReport, SortedWith, ZoneCells};
 use crate::{Error, Result};
 
-/// With fewer than one hit in this many cells, further terms read single cells.
+/// If fewer than one in this many cells is left, further terms read single cells.
 pub(super) const SPARSE: u64 = 128;
-/// Scattered cells that are read and evaluated together.
+/// The number of scattered cells that are read and evaluated together.
 pub(super) const LISTED: usize = 8192;
 
-/// What a query cost so far.
+/// The cost of a query so far.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     pub(super) bytes: AtomicU64,
     pub(super) requests: AtomicU64,
     /// Programs among the requests.
     pub(super) programs: AtomicU64,
-    /// Per term: cells that it was tested on, and cells that satisfied it.
+    /// For each term: the number of cells on which it was tested, and of those that satisfied it.
     pub(super) tried: Vec<(AtomicU64, AtomicU64)>,
 }
 
@@ -45,7 +44,7 @@ impl Costs {
         self.requests.fetch_add(report.requests, Ordering::Relaxed);
     }
 
-    /// Counts programs that tested conditions where the bytes are.
+    /// Counts programs that tested conditions at the store.
     pub(super) fn there(&self, report: &ReadReport) {
         self.programs.fetch_add(report.requests, Ordering::Relaxed);
     }
@@ -58,7 +57,7 @@ impl Costs {
     }
 }
 
-/// Memory of one thread that is reused from tile to tile.
+/// The memory of one thread, reused from tile to tile.
 struct Worker {
     scratch: Vec<Option<Scratch>>,
     loaded: Vec<(Loaded, bool)>,
@@ -68,7 +67,7 @@ struct Worker {
 /// The few cells of a tile that are left for further terms.
 struct Deferred {
     tile: usize,
-    /// The next of the tile's open terms.
+    /// The number of the next open term of the tile.
     next: usize,
     cells: Vec<u32>,
 }
@@ -80,14 +79,14 @@ pub(super) struct Run<'a> {
     pub(super) costs: &'a Costs,
     /// Whether only the number of hits is wanted.
     pub(super) only_count: bool,
-    /// For each column returned with the hits, the input that it is, if any.
+    /// For each column returned with the hits, the input that equals it, if there is one.
     pub(super) keep: &'a [Option<usize>],
-    /// The columns, if some are returned with the hits.
+    /// The columns, if any are returned with the hits.
     pub(super) columns: Option<Known<'a>>,
 }
 
 impl Run<'_> {
-    /// The hits in these tiles, in their order; tiles without hits are left out.
+    /// The hits in these tiles, in the order of the tiles. Tiles without hits are left out.
     pub(super) fn hits(&self, tiles: &[Tile]) -> Result<Vec<TileHits>> {
         let begun: Vec<Mutex<Begun>> = self.there(tiles)?.into_iter().map(Mutex::new).collect();
         let first = share(
@@ -134,27 +133,21 @@ impl Run<'_> {
         for (next, &number_of_term) in tile.open.iter().enumerate().skip(first) {
             let term_number = usize::from(number_of_term);
             let term = &self.terms[term_number];
-            if let Some((set, count)) = &alive
-                && *count * SPARSE < cells as u64
-                && !term.inputs.iter().all(|input| worker.loaded[*input].1)
-            {
-                let cells = bits::each(set).map(|cell| cell as u32).collect();
-                return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
-            }
-            if alive.is_none()
+            let is_here = term.inputs.iter().all(|input| worker.loaded[*input].1);
+            let is_sparse = alive.as_ref().is_some_and(|(_, count)| *count * SPARSE < cells as u64);
+            if !is_here
+                && (!is_sparse || self.is_read_whole(term, tile))
                 && let Some((found, picked)) = self.search(term, tile)?
             {
                 let mut hits = with(found);
                 let count = hits.count();
-                self.costs.tried(term_number, cells as u64, count);
-                if count == 0 {
-                    return Ok(Outcome::Hits(None));
-                }
-                if next + 1 == tile.open.len() {
+                let before = alive.as_ref().map_or(cells as u64, |(_, count)| *count);
+                if alive.is_none() && next + 1 == tile.open.len() {
+                    self.costs.tried(term_number, before, count);
                     hits.picked = picked;
-                    return Ok(Outcome::Hits(Some(hits)));
+                    return Ok(Outcome::Hits((count > 0).then_some(hits)));
                 }
-                let set = match hits.cells {
+                let mut set = match hits.cells {
                     Cells::Bits(set, _) => set,
                     Cells::Few(few) => {
                         let mut set = vec![0; bits::words(cells)];
@@ -164,8 +157,21 @@ impl Run<'_> {
                     // A number of cells suffices only if no other term is open.
                     Cells::All | Cells::Counted(_) => vec![u64::MAX; bits::words(cells)],
                 };
+                let mut count = count;
+                if let Some((others, _)) = &alive {
+                    set.iter_mut().zip(others).for_each(|(a, b)| *a &= b);
+                    count = bits::count(&set);
+                }
+                self.costs.tried(term_number, before, count);
+                if count == 0 {
+                    return Ok(Outcome::Hits(None));
+                }
                 alive = Some((set, count));
                 continue;
+            }
+            if let Some((set, _)) = alive.as_ref().filter(|_| is_sparse && !is_here) {
+                let cells = bits::each(set).map(|cell| cell as u32).collect();
+                return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
             }
             for &input in &term.inputs {
                 let (loaded, is_here) = &mut worker.loaded[input];
@@ -209,15 +215,23 @@ impl Run<'_> {
         }
         let here = |input: &Option<usize>| {
             let (loaded, is_here) = &worker.loaded[(*input)?];
-            // Memory that was never filled has no fill value.
+            // Unwritten cells in this memory do not hold the fill value, so it is used only if all were written.
             (*is_here && loaded.written.is_none()).then(|| loaded.pick(&hits))
         };
         hits.picked = self.keep.iter().map(here).collect();
         Ok(Outcome::Hits(Some(hits)))
     }
 
-    /// The cells of a tile that satisfy a term, by the index of the tile's subchunk, with the values there of requested
-    /// columns that are in memory; `None` if there is no index.
+    /// Whether single cells cost as much as the whole tile, so that the index of the tile's subchunk is used even for
+    /// few cells.
+    fn is_read_whole(&self, term: &Term, tile: &Tile) -> bool {
+        let (Some(_), [input]) = (&term.keys, term.inputs.as_slice()) else { return false };
+        let zone = self.known.zones[*input].indexed(&tile.lo, &tile.hi);
+        self.known.inputs[*input].is_straight(self.known.grid) && zone.is_some_and(|zone| !zone.is_beside())
+    }
+
+    /// The cells of a tile that satisfy a term, by the index of the tile's subchunk, with the values of requested
+    /// columns at these cells that are in memory. `None` if there is no index.
     fn search(&self, term: &Term, tile: &Tile) -> Result<Option<(Cells, Vec<Option<Picked>>)>> {
         let (Some(keys), [input]) = (&term.keys, term.inputs.as_slice()) else { return Ok(None) };
         let one = &self.known.inputs[*input];
@@ -257,7 +271,7 @@ impl Run<'_> {
         Ok(Some((of_zone(cells), self.keep.iter().map(here).collect())))
     }
 
-    /// The name under which values of a column at a tile are sorted, if one block contains them all.
+    /// The name under which a column's values in a tile are stored sorted, if one block contains them all.
     fn companion(&self, number: usize, tile: &Tile) -> Option<Companion> {
         let known = self.columns.as_ref()?;
         let (input, zones) = (known.inputs.get(number)?, known.zones.get(number)?);
@@ -362,7 +376,7 @@ enum Outcome {
     Left(Deferred),
 }
 
-/// Runs `count` jobs on several threads, each with a worker of its own; results come in order.
+/// Runs `count` jobs on several threads; each thread has its own worker. The results are in order.
 pub(super) fn share<W, T: Send>(
     threads: usize,
     count: usize,

@@ -1,26 +1,26 @@
-//! Where a term is tested, and why: for people and programs.
+//! Reports where a term is tested, and why.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Where a term is tested: at the far store, or here.
+/// The place where a term is tested: the far store, or the client.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TermSite {
-    /// Tiles that statistics leave open, and those of them that programs settle where the bytes are.
+    /// The number of tiles that statistics leave open; `there` counts those that programs settle at the store.
     pub tiles: u64,
     #[allow(missing_docs)]
     pub there: u64,
-    /// The programs, the most bytes transferred for them, and bytes that reading ranges would transfer.
+    /// The number of programs, the most bytes transferred for them, and the bytes that reading ranges would transfer.
     pub programs: u64,
     #[allow(missing_docs)]
     pub bytes: u64,
     #[allow(missing_docs)]
     pub instead: u64,
-    /// Why the other tiles are read and tested here.
+    /// The reason why the other tiles are read and tested by the client.
     pub reason: Option<String>,
 }
 
 impl TermSite {
-    /// Adds another step's.
+    /// Adds the report of another step.
     pub(super) fn add(&mut self, other: &TermSite) {
         self.tiles += other.tiles;
         self.there += other.there;

@@ -1,7 +1,7 @@
-//! The hits of a step in C order: the selection is cut into slabs, boxes that follow one another in that order.
+//! The hits of a step in C order. The selection is cut into slabs: boxes that follow one another in that order.
 //!
-//! A slab has as many rows as fit with their hits into a few megabytes. Its borders are those of tiles where possible,
-//! so that a tile is read once.
+//! A slab has as many rows as fit, with their hits, into a few megabytes. Its borders are those of tiles if possible,
+//! so that each tile is read once.
 
 use drystone_format::MAX_NDIM;
 
@@ -15,38 +15,39 @@ const MOST: u64 = 1 << 25;
 /// The most bytes of the values of a slab.
 const BYTES: u64 = 48 << 20;
 
-/// Hits of a slab, by their numbers in it.
+/// The hits of a slab, by their numbers in the slab.
 #[derive(Debug, Clone)]
 pub(super) enum SlabHits {
     /// One bit per cell.
     Bits(Vec<u64>),
-    /// Ascending.
+    /// The numbers of the cells, ascending.
     Few(Vec<u32>),
 }
 
-/// Cells of the first slab, unless a layer of tiles has more: a query for a few hits reads little.
+/// The number of cells of the first slab, unless a layer of tiles has more. A query for a few hits thus reads little.
 const FIRST: u64 = 1 << 16;
 
-/// Cuts a selection into slabs in C order; the first ones are small if only some hits may be wanted.
+/// Cuts a selection into slabs in C order. The first ones are small unless all hits are wanted.
 #[derive(Debug, Default)]
 pub(super) struct Slabs {
     shape: Vec<u64>,
-    /// Slabs are cut along this axis; they have one cell along the axes before it, and all cells along those after it.
+    /// The axis along which slabs are cut. They have one cell along the axes before it, and all cells along those
+    /// after it.
     axis: usize,
     /// The borders of tiles and of stored columns along the axis.
     lines: Vec<u64>,
-    /// Whether a slab may end between the lines: where parts of subchunks can be read separately.
+    /// Whether a slab may end between the lines: yes if parts of subchunks can be read separately.
     free: bool,
-    /// First position of the next slab along the axes up to that one; `None` after the last.
+    /// The first position of the next slab, along the axes up to `axis`. `None` after the last slab.
     at: Option<Vec<u64>>,
-    /// Cells of the next slab, and of any slab.
+    /// The number of cells of the next slab, and the most cells of any slab.
     next: u64,
     most: u64,
 }
 
 impl Slabs {
-    /// Slabs of at most 2^25 cells, and of fewer where a cell needs many bytes. `borders` has the borders of tiles and
-    /// of stored columns along an axis. `all`: all hits are wanted.
+    /// Slabs of at most 2^25 cells, fewer if a cell needs many bytes. `borders` has the borders of tiles and stored
+    /// columns along an axis. `all`: all hits are wanted.
     pub(super) fn new(
         shape: &[u64],
         borders: impl FnOnce(usize) -> Vec<u64>,
@@ -79,7 +80,7 @@ impl Slabs {
         Slabs { shape: shape.to_vec(), axis, lines, free, at, next, most }
     }
 
-    /// The next slab, which may contain no tiles.
+    /// The next slab; it may contain no tiles.
     fn cut(&mut self) -> Option<(Place, Place)> {
         let at = self.at.as_mut()?;
         let (mut lo, mut hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
@@ -98,7 +99,7 @@ impl Slabs {
             let line = self.lines[..self.lines.partition_point(|line| *line <= end)].last().copied();
             line.filter(|line| *line > *from)
         };
-        // Subchunks that are decoded as a whole are cut only where they are larger than the largest slab.
+        // Subchunks that can only be decoded whole are cut only if they are larger than the largest slab.
         let next_line = || self.lines.get(self.lines.partition_point(|line| line <= from)).copied();
         let small = line_up_to(farthest(self.next));
         let small = small.or_else(|| self.free.then(|| farthest(self.next)));
@@ -120,7 +121,7 @@ impl Slabs {
         Some((lo, hi))
     }
 
-    /// The next slab that contains tiles, with the parts of them that lie in it.
+    /// The next slab that contains tiles, with the parts of the tiles that lie in it.
     pub(super) fn next(&mut self, tiles: &[Tile]) -> Option<(Place, Place, Vec<Tile>)> {
         loop {
             let (lo, hi) = self.cut()?;
@@ -145,7 +146,7 @@ fn clipped(tiles: &[Tile], lo: &Place, hi: &Place) -> Vec<Tile> {
 }
 
 impl SlabHits {
-    /// How many.
+    /// The number of hits.
     pub(super) fn count(&self) -> usize {
         match self {
             SlabHits::Bits(set) => bits::count(set) as usize,
@@ -153,7 +154,7 @@ impl SlabHits {
         }
     }
 
-    /// The hits of tiles of a slab, in its order.
+    /// The hits of the tiles of a slab, in the order of the slab.
     pub(super) fn of(found: &[TileHits], lo: &Place, hi: &Place, ndim: usize) -> SlabHits {
         let shape = extents(lo, hi, ndim);
         let cells: u64 = shape.iter().product();
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(cut(100, 100, true), [(0..3, 0..4), (3..6, 0..4), (6..9, 0..4), (9..12, 0..4)]);
         assert_eq!(cut(40, 40, false).first(), Some(&(0..2, 0..4)));
         assert_eq!(cut(10, 10, false)[..3], [(0..1, 0..2), (0..1, 2..4), (1..2, 0..2)]);
-        // The first slabs are small; a tile is cut for one only if parts of it can be read separately.
+        // The first slabs are small. A tile is cut for a slab only if parts of it can be read separately.
         assert_eq!(cut(1000, 20, true)[..3], [(0..1, 0..4), (1..3, 0..4), (3..12, 0..4)]);
         assert_eq!(cut(1000, 20, false), [(0..3, 0..4), (3..6, 0..4), (6..12, 0..4)]);
         assert!(Slabs::of(&[12, 4, 5], borders, true, (100, 100)).next(&[]).is_none());

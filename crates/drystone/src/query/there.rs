@@ -1,12 +1,13 @@
-//! Terms tested where the bytes are: conditions go out to a store that runs read programs, and hits come back.
+//! Tests terms at the store: conditions go out to a store that runs read programs, and hits come back.
 //!
-//! A term is split into conditions on one variable each ([`Tree::split`]); their combination is evaluated here, on
+//! A term is split into conditions on one variable each ([`Tree::split`]); the client combines their results, as
 //! bits. Terms are tested in order, each on all tiles that the earlier ones left, so that a term costs one round of
-//! requests. A term that joins values of several variables, or has few cells left, is tested here.
+//! requests. The client tests terms that join values of several variables, and terms for which only a few cells are
+//! left.
 //!
 //! Invariants
-//! - a term is settled for a tile as a whole, or left to [`run`](super::run);
-//! - hits are those of the values as they are read: cells that were never written satisfy nothing.
+//! - a term is settled for a whole tile, or left to [`run`](super::run);
+//! - hits are those of the values as a read returns them: unwritten cells satisfy no condition.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ use crate::read::{Reading, Trial, Tried, Way};
 use crate::{Error, Result};
 
 impl Run<'_> {
-    /// Tests terms where the bytes are, on all tiles; does nothing on a store that runs no programs.
+    /// Tests terms at the store, on all tiles. Does nothing on a store that runs no programs.
     pub(super) fn there(&self, tiles: &[Tile]) -> Result<Vec<Begun>> {
         let mut begun: Vec<Begun> = tiles.iter().map(|_| Begun::default()).collect();
         if !self.known.inputs.iter().any(|input| input.reading().is_some_and(Reading::runs_there)) {
@@ -49,11 +50,11 @@ impl Run<'_> {
         }
     }
 
-    /// The term on which a tile is tested next where the bytes are.
+    /// The next term of a tile that is tested at the store.
     fn next_there(&self, tile: &Tile, begun: &Begun) -> Option<u16> {
         let term = *tile.open.get(begun.next)?;
         let apart = self.terms[usize::from(term)].apart.as_ref()?;
-        // A few remaining cells are read here: that takes fewer bytes than a bit for each other cell.
+        // A few remaining cells are read by the client: that takes fewer bytes than a bit for each other cell.
         let is_sparse = begun.alive.as_ref().is_some_and(|(_, count)| *count * SPARSE < tile.cells());
         if begun.is_stuck || is_sparse || begun.counted.is_some() {
             return None;
@@ -61,7 +62,7 @@ impl Run<'_> {
         (!self.known.is_indexed(apart, &self.terms[usize::from(term)], tile)).then_some(term)
     }
 
-    /// Which part of a term's hits in a tile is useful.
+    /// The part of a term's answer that is useful in a tile.
     fn answer(&self, tile: &Tile, term: &Term) -> Answer {
         let Some((input, _)) = term.apart.as_ref().and_then(|apart| apart.only()) else {
             return Answer::Cells;
@@ -231,7 +232,7 @@ impl Known<'_> {
     }
 }
 
-/// Where a term is tested at a step, and why.
+/// Reports where a term is tested at a step, and why.
 pub(super) fn site(
     known: &Known<'_>,
     number: usize,

@@ -1,6 +1,6 @@
-//! The meaning of texts in a condition: instants, durations and named values are integers in the variable that they are
-//! compared with. Integers of times whose unit is ignored would compare seconds with milliseconds, and take `NaT` for the
-//! least number, so times are used in no other way unless they are converted.
+//! Texts in a condition: they become integers, since instants, durations and named values are integers in the
+//! variable with which they are compared. Times may be used in no other way unless they are converted: as plain
+//! integers, seconds would be compared with milliseconds, and `NaT` would be the least number.
 
 use drystone_expression::{Binary, Name, Tree, Worded};
 use drystone_format::instant::{NAT, Placed, parse, parse_duration};
@@ -30,13 +30,13 @@ pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
         (Some(Meaning::Instant(unit)), op) => match parse(text, *unit) {
             Some(placed) => Ok(compared(op, placed)),
             None => Err(format!(
-                "{text:?} is no instant of datetime64{unit}: write it as '2026-01-31' or '2026-01-31T12:30:00'"
+                "{text:?} is not an instant of datetime64{unit}: write it as '2026-01-31' or '2026-01-31T12:30:00'"
             )),
         },
         (Some(Meaning::Duration(unit)), op) => match parse_duration(text, *unit) {
             Some(placed) => Ok(compared(op, placed)),
             None => {
-                Err(format!("{text:?} is no duration of timedelta64{unit}: write it as '90 s' or '1.5 h'"))
+                Err(format!("{text:?} is not a duration of timedelta64{unit}: write it as '90 s' or '1.5 h'"))
             }
         },
         (Some(Meaning::Members(_) | Meaning::Object | Meaning::Region) | None, _) => {
@@ -48,14 +48,14 @@ pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
     Ok(done)
 }
 
-/// A comparison with an instant that may lie between two values. As in NumPy, "no time" satisfies `!=` only.
+/// A comparison with an instant that may lie between two values. As in NumPy, "no time" satisfies only `!=`.
 fn compared(op: Binary, placed: Placed) -> Worded {
     let floor = i128::from(placed.floor);
     let (op, value) = match (op, placed.exact) {
         (Binary::Gt, _) | (Binary::Le, _) | (_, true) => (op, floor),
         (Binary::Ge, false) => (Binary::Gt, floor),
         (Binary::Lt, false) => (Binary::Le, floor),
-        // No value is equal to it, and all are unequal.
+        // No value equals the instant, and all are unequal to it.
         (Binary::Eq, false) => (Binary::Lt, NAT.into()),
         (_, false) => (Binary::Ge, NAT.into()),
     };
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_before_nothing() {
+    fn values_without_a_time_are_before_nothing() {
         let exact = Placed { floor: 4, exact: true };
         assert_eq!(compared(Binary::Lt, exact).except, Some(NAT.into()));
         assert_eq!(compared(Binary::Gt, exact).except, None);

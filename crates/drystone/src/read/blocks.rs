@@ -1,4 +1,4 @@
-//! Blocks as they were written: listing them, and reading one without what overlaps it.
+//! Blocks as they were written: lists them, and reads one without the blocks that overlap it.
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, StoredPiece, newest_cmp};
@@ -11,7 +11,7 @@ use super::checker::Checker;
 use super::execute;
 use super::seeking::{Sought, holds, slot};
 use super::sources::Sources;
-use super::strings::empty_strings;
+use super::strings::Holder;
 use super::{Prepared, ReadReport, Reading, segment_key};
 use crate::base::array::Target;
 use crate::schema::member::Column;
@@ -20,48 +20,48 @@ use crate::{Error, Result};
 /// One written block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// Step it belongs to.
+    /// The step of the block.
     pub step: Option<u64>,
-    /// First cell.
+    /// The first cell.
     pub offset: Vec<u64>,
-    /// Extent.
+    /// The extents.
     pub count: Vec<u64>,
-    /// Edge of its subchunks.
+    /// Edges of its subchunks.
     pub cut: Vec<u64>,
-    /// Commit that made it visible.
+    /// The commit that made it visible.
     pub commit: u64,
-    /// Rank, or id of the writer.
+    /// The rank, or the id of the writer.
     pub writer: u64,
-    /// Number of the put within its writer.
+    /// The number of the put within its writer.
     pub put: u64,
     /// Stored bytes of all its members (payloads without tables).
     pub stored_bytes: u64,
     /// Least and greatest value as 64-bit patterns of the member's kind, if the variable is a primitive with an order.
     pub min_max: Option<(u64, u64)>,
-    /// NaNs in it.
+    /// The number of NaNs in it.
     pub nans: u64,
-    /// Codec chain; empty is raw.
+    /// The codec chain; empty for raw.
     pub transform: String,
     /// The arrangement of its cells (of its first member); empty is dense row-major.
     pub layout: String,
-    /// Where its bytes are: the object, first byte and end. Bytes of other blocks may lie between.
+    /// The bytes of the block: the object, first byte and end. Bytes of other blocks may lie between.
     pub place: Option<(String, u64, u64)>,
-    /// Members of the record it wrote; empty for a primitive.
+    /// The members of the record that were written; empty for a primitive.
     pub members: Vec<String>,
 }
 
-/// A written block, found and not yet read: its entries, one per member, at least one.
+/// A written block that was found and not read yet: its index entries, one per member, at least one.
 pub struct Written(Vec<Entry>);
 
 impl Written {
-    /// Its extent.
+    /// The extents of the block.
     pub fn shape(&self) -> &[u64] {
         &self.0[0].count[..usize::from(self.0[0].ndim)]
     }
 }
 
 impl Reading {
-    /// Committed steps in which the variable has a block that is not hidden, ascending; none for a variable without steps.
+    /// The committed steps in which the variable has a visible block, ascending. Empty for a variable without steps.
     pub fn steps(&self) -> Result<Vec<u64>> {
         if let Some(computed) = self.computed()? {
             return self.computed_steps(&computed);
@@ -76,7 +76,13 @@ impl Reading {
         Ok(keys.into_iter().filter(|key| *key > 0).map(|key| key - 1).collect())
     }
 
-    /// Entries of one step grouped by block, oldest first in the order of "newest wins".
+    /// Whether the variable, which is stored and has steps, has a block in a step.
+    pub(super) fn has_blocks(&self, step: u64) -> Result<bool> {
+        let entries = self.entries(&Axis { start: step, step: 1, count: 1 }, None)?;
+        Ok(entries.values().any(|at_step| !at_step.is_empty()))
+    }
+
+    /// The entries of one step, grouped by block. Blocks are in the order of "newest wins", oldest first.
     pub(super) fn block_entries(&self, step: Option<u64>) -> Result<Vec<Vec<Entry>>> {
         let steps = match (self.variable.steps, step) {
             (true, Some(s)) => Axis { start: s, step: 1, count: 1 },
@@ -152,6 +158,11 @@ impl Reading {
                 Ok(source) if from < to => Some((segment_key(&source), from, to)),
                 _ => None,
             };
+            // Ranks are below 2^32. Greater orders are ids of writers, or contain the time of closing.
+            let writer = match sources.get(e.source) {
+                Ok(source) if e.order > u64::from(u32::MAX) => source.writer,
+                _ => e.order,
+            };
             let simple = block.len() == 1 && self.leaves.len() == 1;
             out.push(BlockInfo {
                 step: e.step.checked_sub(1),
@@ -159,7 +170,7 @@ impl Reading {
                 count: e.count[..n].to_vec(),
                 cut: e.cut[..n].to_vec(),
                 commit: e.commit,
-                writer: e.order,
+                writer,
                 put: e.put,
                 stored_bytes,
                 min_max: if simple { e.stats.min_max } else { None },
@@ -173,7 +184,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The members that a block has, completely or in part.
+    /// The members that the block holds, completely or in part.
     fn names(&self, block: &[Entry]) -> Vec<String> {
         let paths = block.iter().filter_map(|e| self.leaves.iter().find(|column| column.number == e.member));
         let mut names: Vec<String> = paths.map(|c| c.leaf.path.clone()).filter(|p| !p.is_empty()).collect();
@@ -187,8 +198,8 @@ impl Reading {
         Ok(found.into_iter().map(Written).collect())
     }
 
-    /// Passes the stored bytes of the subchunks of a block to `give`, one after the other: verified and still encoded.
-    /// For blocks that this program cannot decode.
+    /// Passes the stored bytes of each subchunk of a block to `give`, in order: verified and still encoded. For
+    /// blocks that this program cannot decode.
     pub fn stored(&self, step: Option<u64>, number: usize, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let block = self.block(step, number)?;
         let mut checker = Checker::new(&self.inner, &self.snapshot);
@@ -236,6 +247,7 @@ impl Reading {
     }
 
     fn read_whole_block(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
+        self.require_no_strings()?;
         let (count, prepared) = self.prepare_block(block)?;
         self.check_target(&count, out)?;
         let Some(prepared) = prepared else { return Ok(ReadReport::default()) };
@@ -247,7 +259,7 @@ impl Reading {
             strides.insert(0, 0);
         }
         let (base, _) = out.raw();
-        // SAFETY: the same memory as `out`, which is borrowed exclusively for this call, with an axis of length 1 in front.
+        // SAFETY: this is the memory of `out`, borrowed exclusively for this call, with a first axis of length 1.
         let target = unsafe { Target::new(base.add(out.start()), &shape, &strides, out.item())? };
         let carried = execute::run(self, &prepared, 0, &target, &sources)?;
         let mut report = ReadReport::default();
@@ -255,13 +267,13 @@ impl Reading {
         Ok(report)
     }
 
-    pub(super) fn strings_of_block(&self, block: &Written) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    pub(super) fn blobs_of_block(&self, block: &Written) -> Result<(Holder, ReadReport)> {
         let (count, prepared) = self.prepare_block(block)?;
-        let mut out = empty_strings(&self.path, count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
+        let mut out = self.no_values(count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
         let mut report = ReadReport::default();
         if let Some(prepared) = prepared {
             report.add(&prepared.plan);
-            self.strings_of(&prepared, &mut out)?;
+            self.blobs_of(&prepared, (0, 1), &mut out)?;
         }
         Ok((out, report))
     }
@@ -278,22 +290,22 @@ impl Reading {
     }
 }
 
-/// A member's part of the bytes of a piece that several members share.
+/// A member's share of the bytes of a piece that several members share.
 pub(crate) fn share(entry: &Entry, bytes: u64) -> u64 {
     let (item, room) = (entry.encoding.item, entry.encoding.room().max(1));
     let share = u128::from(bytes) * u128::from(item) / u128::from(room);
     u64::try_from(share).unwrap_or(bytes)
 }
 
-/// One value or array per writer (and step): of several puts of one member the newest counts. Members that were put
-/// separately are joined if their arrays have one shape.
+/// One value or array per writer (and step): if a member was put several times, the newest put counts. Members that
+/// were put separately are joined if their arrays have the same shape.
 fn newest_of_each_writer(blocks: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
     let mut by_writer: std::collections::BTreeMap<u64, Vec<Entry>> = std::collections::BTreeMap::new();
     for block in blocks.into_iter().rev() {
         let joined = by_writer.entry(block[0].order).or_default();
         for entry in block {
             let fits = joined.first().is_none_or(|e| e.ndim == entry.ndim && e.count == entry.count);
-            // A put of a part lies above the whole, or above other parts, that were put earlier.
+            // A put of a part hides earlier puts of the whole, or of other parts.
             let hidden = |e: &Entry| {
                 e.member == entry.member
                     && (e.encoding.part.is_none() || e.encoding.part == entry.encoding.part)

@@ -20,7 +20,7 @@ use crate::read::{load_table, segment_key};
 use crate::schema::element_type::{MAX_SUBCHUNK, logical};
 use crate::{Error, Result};
 
-/// Entries that are checked together on a far store.
+/// Number of entries that are checked together on a far store.
 const BATCH: usize = 256;
 /// Ranges that lie no farther apart are prefetched as one.
 const NEAR: u64 = 4 << 10;
@@ -41,12 +41,12 @@ impl<'a> Checker<'a> {
         Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
     }
 
-    /// The best number of entries to check together.
+    /// The number of entries that a caller should check together.
     pub(crate) fn batch(&self) -> usize {
         if self.inner.window().is_some() { BATCH } else { 1 }
     }
 
-    /// Announces to a far store what these entries need first: their bytes, or the tables of cut ones.
+    /// Hints to a far store which bytes these entries need first: their payloads, or the tables of cut ones.
     pub(crate) fn prefetch(&self, entries: &[Entry]) {
         if self.inner.window().is_none() {
             return;
@@ -58,7 +58,7 @@ impl<'a> Checker<'a> {
         self.expect(entries.iter().filter(|entry| entry.subchunks > 0).filter_map(range).collect());
     }
 
-    /// Announces ranges to the store, neighbours as one.
+    /// Hints ranges to the store; neighbouring ranges are merged.
     fn expect(&self, ranges: Vec<(String, std::ops::Range<u64>)>) {
         let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
         let mut items = Vec::with_capacity(ranges.len());
@@ -93,7 +93,7 @@ impl<'a> Checker<'a> {
         self.entry_in(source.writer, source.part, entry)
     }
 
-    /// The same for an entry whose bytes lie in a given part of a writer's log, adopted or not.
+    /// Like [`entry`](Self::entry), for an entry whose bytes lie in a given part of a writer's log, adopted or not.
     pub(crate) fn entry_in(&mut self, writer: u64, part: u32, entry: &Entry) -> Result<u64> {
         let key = keys::segment(writer, part);
         if entry.subchunks == 0 {
@@ -115,13 +115,13 @@ impl<'a> Checker<'a> {
             &table
         };
         if entry.encoding.chain == "bounds" {
-            return Ok(0); // statistics alone
+            return Ok(0); // statistics only
         }
         let n = usize::from(entry.ndim);
         let grid = entry.grid();
         let mut place = [0; MAX_NDIM];
         let mut bytes = 0;
-        // The entry was validated: the grid has the stated number of places, and so has the table.
+        // The entry was validated: grid and table have the stated number of subchunks.
         for subchunk in pieces {
             let (_, extent) = entry.subchunk_box(&place);
             bytes += self.subchunk(&key, subchunk)?;
@@ -137,7 +137,7 @@ impl<'a> Checker<'a> {
         Ok(bytes)
     }
 
-    /// Verifies one stored subchunk; its payload is then in `buffer`.
+    /// Verifies one stored subchunk, and leaves its payload in `buffer`.
     fn subchunk(&mut self, key: &str, subchunk: &Subchunk) -> Result<u64> {
         let Some(prefix) = &subchunk.prefix else { return self.piece(key, &subchunk.piece) };
         let bytes = self.piece(key, &prefix.piece())?;
@@ -148,7 +148,7 @@ impl<'a> Checker<'a> {
         Ok(bytes)
     }
 
-    /// Verifies one stored piece; its payload is then in `buffer`.
+    /// Verifies one stored piece, and leaves its payload in `buffer`.
     fn piece(&mut self, key: &str, piece: &StoredPiece) -> Result<u64> {
         let damaged = |at: u64, what: &str| Error::corrupt(format!("{key} is damaged at byte {at}: {what}"));
         let range = stored_range(piece)
@@ -184,7 +184,7 @@ impl<'a> Checker<'a> {
         Ok(len)
     }
 
-    /// Passes the stored bytes of every subchunk of an entry to `give`, verified and not decoded.
+    /// Passes the stored bytes of each subchunk of an entry to `give`: verified and still encoded.
     pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         let key = segment_key(&source);
@@ -223,7 +223,9 @@ impl<'a> Checker<'a> {
                 piece.position
             )));
         }
-        let leaf = variable.and_then(|v| v.dtype.leaves().into_iter().nth(entry.member as usize));
+        // Decoding values of a deleted variable would need its element type. Their checksums were compared.
+        let Some(variable) = variable else { return Ok(()) };
+        let leaf = variable.dtype.leaves().into_iter().nth(entry.member as usize);
         if !raw {
             let chain = Chain::parse(&entry.encoding.chain).map_err(|e| Error::unsupported(e.to_string()))?;
             let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(item as usize, 0) };
@@ -256,7 +258,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The bytes of the segment that a stored piece takes; `None` if its numbers overflow.
+/// The bytes of the segment that a stored piece occupies; `None` if its numbers overflow.
 fn stored_range(piece: &StoredPiece) -> Option<std::ops::Range<u64>> {
     let payload = if piece.trailer > 0 { piece.length.checked_next_multiple_of(4)? } else { piece.length };
     let end = piece.position.checked_add(payload)?.checked_add(piece.trailer)?;

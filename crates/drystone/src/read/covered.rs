@@ -1,4 +1,4 @@
-//! Which cells blocks have written; a report of coverage subtracts them.
+//! The cells that blocks have written; a report of coverage subtracts them.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::seeking::holds;
 use crate::Result;
 use crate::schema::member::Column;
 
-/// First cells and extents of a box.
+/// A box: first cell and extents.
 pub(crate) type Region = (Vec<u64>, Vec<u64>);
 
 impl Reading {
     /// The visible boxes at a step (`None` for a variable without steps), for each range of bytes of an element,
-    /// without cells that a shrink cut away. A step that does not exist has none.
+    /// without cells that a shrink removed. A step that does not exist has no boxes.
     pub(crate) fn covered(&self, step: Option<u64>) -> Result<Vec<(Range<u32>, Vec<Region>)>> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let entries = self.entries(&steps, None)?;

@@ -1,7 +1,7 @@
-//! The executor: fetch, verify, decode, scatter. It decides nothing: the plan says which bytes, and
-//! [`local_read`](mod@drystone_plan::local_read) how many threads, which requests together, and which mode. Here each
-//! thread makes one request at a time, which is best for files; [`stream`] keeps a window of requests under way, as the
-//! plan of a far store says.
+//! The executor: fetch, verify, decode, scatter. It decides nothing. The plan chooses the bytes, and
+//! [`local_read`](mod@drystone_plan::local_read) chooses the number of threads, the grouping of requests and the
+//! mode. In this file each thread makes one request at a time, which is best for files. [`stream`] keeps a window of
+//! requests in flight, as the plan of a far store demands.
 //!
 //! Requests run in any order on several threads. The bytes of each are placed at once, and the written cells are
 //! disjoint because visible boxes are.
@@ -50,7 +50,7 @@ use crate::{Error, ErrorKind, Result};
 use buffers::Buffers;
 use coded::Waiting;
 
-/// A request, with the numbers of the works that it serves and which part of their payloads it contains.
+/// A request, with the numbers of the works that it serves and the part of their payloads that it contains.
 type Asked = Fetch<(usize, Range<u64>)>;
 
 pub(crate) use super::sources::Sources;
@@ -58,7 +58,7 @@ pub(super) use stream::Stream;
 pub(super) use there::decisions;
 pub(crate) use there::{Trial, Tried, Way};
 
-/// What every request needs.
+/// State shared by all requests of a read.
 pub(super) struct Job<'a> {
     pub(super) reading: &'a Reading,
     pub(super) prepared: &'a Prepared,
@@ -67,12 +67,12 @@ pub(super) struct Job<'a> {
     pub(super) sources: &'a Sources<'a>,
     /// Trailers by number.
     trailers: Vec<Arc<Trailer>>,
-    /// Ranges of encoded works that were read and wait for the other ranges.
+    /// Ranges of encoded works that have arrived and wait for the other ranges.
     waiting: Waiting,
 }
 
-/// Fills `out` (whose step axis begins at position `first_step` of the whole selection's). If published shards were
-/// replaced since the plan was made, or are damaged, the log is read.
+/// Fills `out`, whose step axis begins at position `first_step` of that of the whole selection. If published shards
+/// were replaced since the plan was made, or are damaged, reads the log instead.
 pub(super) fn run(
     reading: &Reading,
     prepared: &Prepared,
@@ -156,7 +156,7 @@ fn attempt(
         let all: Vec<&Asked> = plan.fetches.iter().collect();
         each_on(threads, groups.len(), &|n, buffers| job.fetch(&all[groups[n].clone()], buffers))?;
     } else {
-        // Memory maps supplied some of it.
+        // Memory maps already supplied some of the works.
         let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
         let left: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
         let groups = local_read::groups(&left);
@@ -168,14 +168,14 @@ fn attempt(
     job.complete()
 }
 
-/// How threads execute a plan with a mode, decided from the plan and from present measurements.
+/// How threads execute a plan in a mode, decided from the plan and current measurements.
 fn local_read(prepared: &Prepared, mode: IoMode) -> LocalRead {
     let idle = if local_read::asks_for_idle(&prepared.plan, &prepared.slots) { idle() } else { 0 };
     let processors = Processors { allowed: threads(), idle };
     local_read::local_read(&prepared.plan, &prepared.slots, processors, mode)
 }
 
-/// How the plan would be executed now into dense memory; `None` on a far store.
+/// How the plan would be executed now into dense memory. `None` on a far store.
 pub(super) fn explained(reading: &Reading, prepared: &Prepared) -> Option<LocalRead> {
     let near = reading.inner.window().is_none();
     near.then(|| local_read(prepared, mapped::next_mode(reading, prepared)))
@@ -207,7 +207,7 @@ fn each_on(
             }
         }
     };
-    // The caller works too: a processor that is given away comes back late if other programs want it.
+    // The caller works too: if it waits, other programs may take its processor for a while.
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(take)));
         take();
@@ -216,7 +216,7 @@ fn each_on(
 }
 
 impl Job<'_> {
-    /// Refuses a read in which a subchunk still waits for a part of it.
+    /// Fails if a subchunk still waits for one of its parts.
     fn complete(&self) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -242,7 +242,7 @@ impl Job<'_> {
         work.part.chunk_shape.iter().fold(room.saturating_mul(boxes), |b, n| b.saturating_mul(*n))
     }
 
-    /// Where the cells of the subchunk lie. The plan contains only works with a known layout.
+    /// The arrangement of the subchunk's cells. The plan contains only works with a known layout.
     pub(super) fn form(&self, work: &Work) -> Result<Form> {
         self.prepared.slots[work.slot]
             .form(self.entry(work))
@@ -263,7 +263,7 @@ impl Job<'_> {
         (at as u64, if steps { &strides[1..] } else { strides })
     }
 
-    /// Writes the fill value to every slot that has cells that need it.
+    /// Writes the fill value to every slot in which some cells need it.
     fn fill(&self) -> Result<()> {
         let default = vec![0u8; self.reading.item as usize];
         let whole = self.reading.variable.fill.as_deref();
@@ -289,7 +289,8 @@ impl Job<'_> {
             let dims = counts.iter().zip(strides).map(|(n, s)| Dim::new(*n, 0, *s)).collect();
             let copy = StridedCopy::new(0, at, value.len(), dims).map_err(rule_error)?;
             let (base, len) = self.out.raw();
-            // SAFETY: the target is exclusively ours and no other thread works on it yet; the copy checks its bounds.
+            // SAFETY: this read borrows the target exclusively, and no other thread works on it yet; the copy checks
+            // its bounds.
             unsafe { copy.run_raw(value.as_ptr(), value.len(), base, len) }.map_err(rule_error)?;
         }
         Ok(())

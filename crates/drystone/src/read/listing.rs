@@ -1,6 +1,6 @@
-//! Reading points, index lists and masks; reads that are planned once; selections cut into pieces.
+//! Reads points, index lists and masks; plans reads once; cuts selections into pieces.
 //!
-//! A listing is planned in batches of listed cells and steps, which bounds the memory of plans, however many cells are
+//! A listing is planned in batches of listed cells and steps. This bounds the memory of plans, however many cells are
 //! requested.
 
 use std::collections::BTreeMap;
@@ -16,14 +16,15 @@ use drystone_plan::tiles::{Grain, Tiles, planes_together};
 use super::execute;
 use super::execute::trailers;
 use super::sources::Sources;
+use super::strings::{Holder, Records};
 use super::{BATCH, Prepared, ReadReport, Reading, Sought};
 use crate::base::array::Target;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// Listed cells planned at a time: about 16 MiB of plan where each lies in a subchunk of its own.
+/// The number of listed cells that are planned at a time: about 16 MiB of plan if each cell lies in its own subchunk.
 const LISTED: usize = 1 << 15;
-/// The most steps of a plan that is kept.
+/// The most steps of a plan that is kept for repeated reads.
 const KEPT_STEPS: u64 = 1 << 12;
 
 impl Reading {
@@ -49,13 +50,13 @@ impl Reading {
         Ok(report)
     }
 
-    pub(super) fn strings_at(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    pub(super) fn blobs_at(&self, listing: &Listing) -> Result<(Holder, ReadReport)> {
         self.check_listing(listing)?;
-        let mut out = self.no_strings(listing.cells())?;
+        let mut out = self.no_values(listing.cells())?;
         let mut report = ReadReport::default();
         self.each_batch(listing, &mut |prepared| {
             report.add(&prepared.plan);
-            self.strings_of_listed(&prepared, &listing.shape(), &mut out)
+            self.blobs_of_listed(&prepared, &listing.shape(), &mut out)
         })?;
         Ok((out, report))
     }
@@ -73,11 +74,11 @@ impl Reading {
         Ok(plan)
     }
 
-    /// Plans a read once, to be executed any number of times. A read whose plan is too large to be kept is planned each
-    /// time.
+    /// Plans a read once, to be executed any number of times. If the plan is too large to be kept, each execution
+    /// plans again.
     pub fn planned(&self, wanted: Wanted) -> Result<Planned> {
         let prepared = match &wanted {
-            // The inputs are planned tile by tile, when they are read.
+            // The inputs are planned tile by tile when they are read.
             _ if self.computed()?.is_some() => {
                 match &wanted {
                     Wanted::Box(selection) => self.check_selection(selection)?,
@@ -106,11 +107,11 @@ impl Reading {
         Ok(Planned { reading: self.clone(), wanted, prepared })
     }
 
-    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut. Blocks whose planes can be
-    /// read alone are cut across, so that a piece has as many whole rows as possible.
+    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut. Blocks
+    /// whose planes can be read separately are cut across, so that a piece has as many whole rows as possible.
     ///
-    /// `in_rows` is for a file that holds the selection row by row: where planes can be read alone, each piece lies in one place of
-    /// the file, and is as short as reads stay fast and at least that many bytes long.
+    /// `in_rows` is for a file that holds the selection row by row. If planes can be read separately, each piece then
+    /// lies in one place of the file. A piece is as short as reads stay fast, and has at least `in_rows` bytes.
     pub fn tiles(&self, selection: &Selection, most: u64, in_rows: Option<u64>) -> Result<Tiles> {
         self.check_selection(selection)?;
         match in_rows {
@@ -119,7 +120,8 @@ impl Reading {
         }
     }
 
-    /// The lines along which blocks are cut, and the cells of a subchunk if no part of it can be read separately.
+    /// The lines along which blocks are cut, and the number of cells of a subchunk if subchunks can only be read
+    /// whole.
     pub(super) fn grain(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<u64>)> {
         let (mut grain, largest) = self.steps_apart(selection)?;
         if let Some(entry) = &largest {
@@ -159,7 +161,7 @@ impl Reading {
         }
     }
 
-    /// The lines between steps, and the largest block of the first step of a selection, or else of its last.
+    /// The lines between steps, and the largest block of the selection's first step, or else of its last step.
     fn steps_apart(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<Entry>)> {
         let grain = if self.variable.steps { vec![Grain { phase: 0, length: 1 }] } else { Vec::new() };
         if selection.is_empty() {
@@ -192,13 +194,17 @@ impl Reading {
         if !listing.check(&self.shape()) {
             return Err(Error::new(
                 crate::ErrorKind::OutOfRange,
-                format!("the cells asked for are not all in \"{}\", of shape {:?}", self.path, self.shape()),
+                format!(
+                    "some of the requested cells are not in \"{}\", of shape {:?}",
+                    self.path,
+                    self.shape()
+                ),
             ));
         }
         Ok(())
     }
 
-    /// Plans the listing batch by batch.
+    /// Plans the listing batch by batch, and passes on each plan.
     fn each_batch(&self, listing: &Listing, act: &mut dyn FnMut(Prepared) -> Result<()>) -> Result<()> {
         if listing.is_empty() {
             return Ok(());
@@ -224,7 +230,7 @@ impl Reading {
         Ok(())
     }
 
-    /// By key step.
+    /// Splits a listing by key step.
     fn at_steps(&self, listing: &Listing) -> Vec<(u64, Listing)> {
         if !self.variable.steps {
             return vec![(0, listing.clone())];
@@ -233,7 +239,7 @@ impl Reading {
         divided.steps().enumerate().map(|(i, step)| (step + 1, divided.at(i))).collect()
     }
 
-    /// Plans listings within steps, given by ascending key step.
+    /// Plans listings within steps. They are given by ascending key step.
     fn prepare_listed(&self, wanted: Vec<(u64, Listing)>) -> Result<Prepared> {
         self.by_log_or(&|reading| reading.plan_listings(wanted.clone()))
     }
@@ -257,7 +263,7 @@ impl Reading {
         let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
         for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
             let mut found: Vec<Entry> = entries.remove(&key).unwrap_or_default();
-            if self.variable.dtype.is_blob() {
+            if self.has_blobs() {
                 found.retain(|entry| entry.encoding.replica == 0);
             }
             let mut found = self.candidates(found);
@@ -273,7 +279,7 @@ impl Reading {
         self.cheapest(Sought { columns, slots }, &plan)
     }
 
-    /// Plans a listing per slot, with all its candidates.
+    /// Plans one listing per slot, with all candidates of the slot.
     fn plan_listed(
         &self,
         columns: Vec<Column>,
@@ -296,7 +302,7 @@ impl Reading {
         Ok(Prepared { columns, slots, listings, resolved: found.resolved, plan })
     }
 
-    /// The same read from the originals only, without replicas.
+    /// The plan of the same read from the originals only, without replicas.
     pub(super) fn without_replicas(&self, prepared: &Prepared) -> Result<Prepared> {
         let (columns, slots) = (prepared.columns.clone(), read_plan::offered(&prepared.slots, 0));
         match prepared.listings.is_empty() {
@@ -306,7 +312,7 @@ impl Reading {
     }
 }
 
-/// What a planned read selects.
+/// The cells that a planned read selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// A strided box.
@@ -332,7 +338,7 @@ impl Wanted {
     }
 }
 
-/// A read that was planned once. It stays with its snapshot; several threads may execute it at once.
+/// A read that was planned once. It keeps its snapshot; several threads may execute it at once.
 pub struct Planned {
     reading: Reading,
     wanted: Wanted,
@@ -340,19 +346,19 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// What it reads.
+    /// The cells that it reads.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// The cost of reading; `None` if it is too large to be planned at once.
+    /// The cost of the read; `None` if its plan is too large to be kept.
     pub(crate) fn cost(&self) -> Option<ReadReport> {
         let mut report = ReadReport::default();
         report.add(&self.prepared.as_ref()?.plan);
         Some(report)
     }
 
-    /// Reads into `out`, which has the shape of what is wanted. Errors are those of [`Reading::read`].
+    /// Reads into `out`, which has the shape of the selection. Errors are those of [`Reading::read`].
     pub fn read(&self, out: &Target<'_>) -> Result<ReadReport> {
         let reading = &self.reading;
         let Some(prepared) = &self.prepared else {
@@ -377,19 +383,24 @@ impl Planned {
         Ok(self.reading.read_strings(&self.wanted)?.0)
     }
 
+    /// Reads records with members of any length.
+    pub fn read_records(&self) -> Result<Records> {
+        Ok(self.reading.read_records(&self.wanted)?.0)
+    }
+
     /// The plan.
     pub fn explain(&self) -> Result<ReadPlan> {
         self.reading.explain(&self.wanted)
     }
 }
 
-/// Whether planes of this block's subchunks can be read separately: they are stored raw, row by row.
+/// Whether planes of this block's subchunks can be read separately: the subchunks are stored raw, row by row.
 fn planes_lie_apart(entry: &Entry) -> bool {
     entry.encoding.chain.is_empty() && entry.encoding.layout == Layout::Dense
 }
 
-/// The fewest cells that are read fast together, in planes of this many cells: their part of each subchunk is a long
-/// run.
+/// The fewest cells that are read fast together, in planes of this many cells. Their part of each subchunk is then a
+/// long run.
 fn cells_in_rows(entry: &Entry, ndim: usize, plane: u64) -> u64 {
     const RUN: u64 = 32 << 10;
     let own = u64::from(entry.encoding.item);
@@ -407,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_of_what_is_encoded_do_not_lie_apart() {
+    fn planes_of_encoded_blocks_cannot_be_read_separately() {
         for (chain, expected) in [("", true), ("zstd", false), ("shuffle,lz4", false)] {
             let encoding = Encoding { chain: chain.to_owned(), item: 8, ..Encoding::default() };
             assert_eq!(

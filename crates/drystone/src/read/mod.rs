@@ -1,4 +1,4 @@
-//! Reading: index, plan, execute. `drystone_plan` decides what is read and how; this room does it.
+//! Reading: index, plan, execute. `drystone_plan` decides which bytes are read and how; this room reads them.
 //!
 //! Invariants
 //! - every byte that reaches the caller was verified against a checksum of the snapshot's index;
@@ -71,37 +71,38 @@ pub(crate) use sorted::SortedWith;
 use sources::Sources;
 pub(crate) use sources::segment_key;
 pub use statistics::StoredStatistics;
+pub use strings::Records;
 pub(crate) use tables::load_table;
 pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
 
-/// How requests are merged on local files. Wider gaps are not read, since many requests are announced ahead and a device
+/// How requests are merged on local files. Wider gaps are not read: many requests are hinted ahead, and a device
 /// serves them together.
 const OPTIONS: Options = Options { gap: GAP, max_request: REQUEST, precision: Precision::Exact };
-/// Candidates that are planned at a time, which bounds the memory of plans.
+/// The number of candidates that are planned at a time. It bounds the memory of plans.
 const BATCH: usize = 20_000;
 
-/// A variable of a snapshot, to be read.
+/// A variable of a snapshot, ready to be read.
 #[derive(Clone)]
 pub struct Reading {
     inner: Arc<Inner>,
     snapshot: Arc<Snapshot>,
     path: String,
     variable: Arc<Variable>,
-    /// What is read of an element.
+    /// The columns of an element that are read.
     leaves: Vec<Column>,
-    /// Size of the (sub-)element that is read.
+    /// Size in bytes of the element, or part of an element, that is read.
     item: u32,
     /// Required precision of the values.
     precision: Precision,
-    /// Its published replica, if a read may use it.
+    /// Its published replica, if reads may use it.
     shelf: Option<Arc<Shelf>>,
-    /// The replica to read, whatever it costs.
+    /// The replica to read, whatever its cost.
     forced: Option<u32>,
-    /// Whether programs may be sent to where the bytes are.
+    /// Whether programs may be sent to the store.
     programs: Programs,
-    /// Whether float64 values may be rounded to float32 on the way.
+    /// Whether a server may round float64 values to float32.
     narrow: bool,
-    /// Whether this is a user's read, and not the engine's own.
+    /// Whether this is a user's read, which is observed, rather than the engine's own.
     noted: bool,
     /// Whether replicas that index values are considered.
     indexes: bool,
@@ -110,12 +111,12 @@ pub struct Reading {
 }
 
 impl Container {
-    /// The variable at a path in the handle's snapshot, to be read: whole elements, or one member of a record (`field`).
+    /// The variable at a path in the handle's snapshot, or one member of its records (`field`).
     pub fn reading(&self, path: &str, field: Option<&str>) -> Result<Reading> {
         self.reading_at(self.snapshot(), path, field)
     }
 
-    /// The same in a snapshot that the handle shows or showed.
+    /// As [`reading`](Self::reading), in a snapshot that the handle shows or showed.
     pub(crate) fn reading_at(
         &self,
         snapshot: Arc<Snapshot>,
@@ -126,14 +127,14 @@ impl Container {
         let path = Self::normal_path(path);
         let variable = match snapshot.schema.resolve(path) {
             Some(v) => v.clone(),
-            // It is in the open batch, or this is the error. The id belongs to no cell of the snapshot; the variable of
-            // the batch may have another one's id meanwhile.
+            // The variable is in the open batch, or the lookup fails. The id belongs to no variable of the snapshot:
+            // the id in the batch may meanwhile belong to another variable.
             None => Variable { id: snapshot.schema.next_id, ..self.variable(path)? },
         };
         Reading::open(self.inner.clone(), snapshot, path, variable, field)
     }
 
-    /// One leaf member of a variable by its number, including those inside arrays of records, which have no path.
+    /// One leaf member of a variable by its number. Members inside arrays of records have no path, but have a number.
     pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
         let mut reading = self.reading(path, None)?;
         reading.leaves.retain(|column| column.number == leaf);
@@ -148,13 +149,13 @@ impl Container {
 }
 
 impl Reading {
-    /// The same for a read of the engine itself, which is not observed.
+    /// The same reading for the engine itself: its reads are not observed.
     pub(crate) fn unnoted(mut self) -> Reading {
         self.noted = false;
         self
     }
 
-    /// A variable of a snapshot.
+    /// Opens a variable of a snapshot.
     pub(crate) fn open(
         inner: Arc<Inner>,
         snapshot: Arc<Snapshot>,
@@ -203,9 +204,9 @@ impl Reading {
         shape
     }
 
-    /// The same, read only as exactly as requested: some transforms then read fewer bytes. The report has the
-    /// guaranteed bound. Errors: `InvalidArgument` for a negative or undefined error and for level 0; also from reads
-    /// of values that lost more than the error when they were written.
+    /// The same reading at reduced precision: some transforms then read fewer bytes. The report has the guaranteed
+    /// bound. Errors: `InvalidArgument` for a negative or undefined error and for level 0. Reads return the same
+    /// error for values that lost more than that when they were written.
     pub fn with_precision(mut self, precision: Precision) -> Result<Reading> {
         match precision {
             Precision::Absolute(most) | Precision::Relative(most) if most.is_nan() || most < 0.0 => {
@@ -220,20 +221,20 @@ impl Reading {
         Ok(self)
     }
 
-    /// The same, read from the log alone, whatever was published.
+    /// The same reading, from the log only: published replicas are ignored.
     pub fn from_log(mut self) -> Reading {
         self.shelf = None;
         self
     }
 
-    /// The same, read from this replica wherever it has the cells, whatever that costs: 0 is the original,
-    /// [`PUBLISHED`](read_plan::PUBLISHED) the published replica. `None`: the cheapest.
+    /// The same reading, from this replica wherever it has the cells, whatever the cost. 0 is the original,
+    /// [`PUBLISHED`](read_plan::PUBLISHED) the published replica. `None` chooses the cheapest.
     pub fn by_way_of(mut self, replica: Option<u32>) -> Reading {
         self.forced = replica;
         self
     }
 
-    /// The same, with or without programs where the bytes are, whatever they cost. The values are the same.
+    /// The same reading, with or without programs at the store, whatever they cost. The values are the same.
     pub fn with_programs(mut self, programs: Programs) -> Reading {
         self.programs = programs;
         self
@@ -249,7 +250,7 @@ impl Reading {
         &self.variable
     }
 
-    /// The number of the leaf member that it reads, if it is one.
+    /// The number of the leaf member that it reads, if it reads a single one.
     pub(crate) fn leaf_number(&self) -> Option<u32> {
         match self.leaves.as_slice() {
             [only] => Some(only.number),
@@ -267,12 +268,12 @@ impl Reading {
         self.item
     }
 
-    /// The snapshot it reads.
+    /// The snapshot that it reads.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// The element that cells which were never written read as.
+    /// The element that unwritten cells read as.
     pub(crate) fn fill_bytes(&self) -> Vec<u8> {
         let mut element = vec![0; self.item as usize];
         let leaves = self.variable.dtype.leaves();
@@ -288,7 +289,7 @@ impl Reading {
         element
     }
 
-    /// Observes the extents of a read.
+    /// Records the extents of a read for the observed reads.
     fn note_box(&self, selection: &Selection) {
         if self.noted && !selection.is_empty() {
             self.inner.seen.note_box(self.variable.uid, selection, &self.shape(), self.variable.steps);
@@ -301,7 +302,7 @@ impl Reading {
         }
     }
 
-    /// The reason for an error of a read: apparent damage may be the end of the snapshot or of the container.
+    /// Finds the reason for a read's error: the snapshot may have expired, or the container may be gone.
     fn reason(&self, error: Error) -> Error {
         self.inner.reason(error, self.snapshot.version())
     }
@@ -310,10 +311,10 @@ impl Reading {
         Ok(self.read_and_look(selection, out)?.0)
     }
 
-    /// Reads a box; also returns whether it may contain cells that were never written.
+    /// Reads a box. Also returns whether it may contain unwritten cells.
     fn read_and_look(&self, selection: &Selection, out: &Target<'_>) -> Result<(ReadReport, bool)> {
         let mut report = ReadReport::default();
-        // Published chunks contain fill values for cells that were never written.
+        // Published chunks contain fill values for unwritten cells.
         let mut has_voids = self.shelf.is_some();
         if selection.is_empty() {
             return Ok((report, false));
@@ -350,19 +351,19 @@ impl Reading {
         Ok((report, has_voids))
     }
 
-    /// The number of steps that are planned together at first: they have about half of [`BATCH`] entries if every step
-    /// has equally many. What is planned together is requested together.
+    /// The number of steps in the first batch: about half of [`BATCH`] entries if every step has equally many. Steps
+    /// that are planned together are requested together.
     fn first_batch(&self) -> u64 {
         let each = self.snapshot.entry_count() / self.snapshot.steps.len().max(1);
         (BATCH as u64 / 2 / each.max(1)).clamp(64, 1 << 16)
     }
 
-    /// A number that readings of the same values share, in every process.
+    /// A number that is equal for all readings of the same values, in every process.
     pub(crate) fn fingerprint(&self, more: impl std::fmt::Debug) -> u64 {
         let columns: Vec<_> = self.leaves.iter().map(Column::numbers).collect();
         let version = self.snapshot.version();
         let text = format!("{} {version} {columns:?} {} {:?} {more:?}", self.path, self.item, self.precision);
-        // FNV-1a: the same in every build, unlike the hashers of the standard library.
+        // FNV-1a gives the same result in every build, unlike the hashers of the standard library.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
     }
@@ -379,12 +380,12 @@ impl Reading {
 
 type Tables = BTreeMap<(usize, usize), Arc<Vec<Subchunk>>>;
 
-/// A plan with the data it was made from.
+/// A plan with the data from which it was made.
 struct Prepared {
     /// The columns of an element that are read; the slots repeat these.
     columns: Vec<Column>,
     slots: Vec<Slot>,
-    /// The listing of each slot, if listed cells are read, not a box.
+    /// The listing of each slot, if listed cells are read; empty for a box.
     listings: Vec<Listing>,
     resolved: Vec<Resolved>,
     plan: ReadPlan,

@@ -1,8 +1,7 @@
-//! Reads of float64 that are wanted as float32: a server converts before it sends, so that half of the bytes are
-//! transferred.
+//! Reads float64 values as float32: a server converts them before it sends them, which halves the bytes transferred.
 //!
-//! The result is still float64; values that a server converted are float32 values. Converting them once more changes
-//! nothing, so the result is the same wherever the conversion happens.
+//! The result is still float64, but its values are float32 values. Converting a converted value again changes
+//! nothing, so the result does not depend on where the conversion happens.
 
 use drystone_format::dtype::{DType, Scalar};
 use drystone_transform::Bound;
@@ -11,30 +10,29 @@ use super::Reading;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// The error of rounding to float32, relative to the magnitude.
+/// The relative error of rounding to float32.
 const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
 impl Reading {
-    /// The same, with values possibly rounded to float32; those beyond its range become infinite. `InvalidArgument` if
-    /// elements are not float64.
+    /// The same reading, whose values may be rounded to float32. Values beyond the range of float32 become infinite.
+    /// Errors: `InvalidArgument` if elements are not float64.
     pub fn narrowed(mut self) -> Result<Reading> {
         let is_wide = self.leaves.iter().all(|column| column.leaf.dtype == DType::Scalar(Scalar::F64));
         if !is_wide || self.variable.meaning.is_some() {
             return Err(Error::invalid(format!(
-                "\"{}\" holds {}: what is read as float32 is float64",
+                "\"{}\" holds {}: only float64 can be read as float32",
                 self.path, self.variable.dtype
             )));
         }
-        // An element of several numbers is gathered as a unit, and converted by the reader.
+        // An element of several numbers is gathered as a unit; the reader converts it.
         self.narrow = matches!(self.leaves.as_slice(), [Column { leaf, .. }] if leaf.repeat == 1);
         Ok(self)
     }
 }
 
-/// The bound of values that were rounded to float32 and have at most this magnitude, given the former bound.
+/// The error bound after values of at most this magnitude were rounded to float32, given the earlier bound.
 pub fn narrowed_bound(before: Bound, largest: f32) -> Bound {
-    // Half of the distance between neighbouring values before rounding; below the normal numbers, half of the least
-    // one.
+    // Half of the distance between neighbouring values; below the normal numbers, half of the least number.
     let least = f64::from(f32::from_bits(1)) / 2.0;
     let own = (f64::from(largest) * ROUNDING * (1.0 + 4.0 * ROUNDING)).max(least);
     Bound { absolute: before.absolute + own, relative: before.relative + ROUNDING * (1.0 + before.relative) }

@@ -1,4 +1,4 @@
-//! From slots to a plan: the tables and checksums that it needs, and the cheapest replica.
+//! From slots to a plan: loads the tables and checksums that it needs, and chooses the cheapest replica.
 
 use std::ops::Range;
 
@@ -19,25 +19,25 @@ use crate::base::cpus::threads;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// The assumed device when replicas are compared on a store that was not measured: requests go out together.
+/// The assumed device for comparing replicas on a store that was not measured. Requests go out together.
 const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 
-/// Round trips of a read of published shards: indexes, chunks, stamps.
+/// Round trips of a read of published shards: one each for indexes, chunks and stamps.
 const LOOKS: f64 = 3.0;
 
 impl Reading {
-    /// Plans with the cheapest replica; without replicas, with the original.
+    /// Plans a read with the cheapest replica, or with the original if there are no replicas.
     pub(super) fn plan(&self, sought: Sought) -> Result<Prepared> {
         self.cheapest(sought, &|columns, slots| self.plan_one(columns, slots))
     }
 
-    /// `plan` with published chunks among the candidates. On a far store these are considered only if the log takes
-    /// longer than finding them: indexes and stamps of shards are two more round trips.
+    /// Plans with published chunks among the candidates. On a far store they are considered only if reading the log
+    /// takes longer than finding them, because indexes and stamps of shards take two more round trips.
     pub(super) fn by_log_or(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<Prepared> {
         if self.shelf.is_none() || self.forced.is_some() || self.inner.window().is_none() {
             return plan(self);
         }
-        // Bytes that are missing in the log may have been published.
+        // If planning from the log fails, the missing bytes may still have been published.
         if let Ok(mut prepared) = plan(&self.clone().from_log()) {
             let seconds = self.predicted(&prepared, UNMEASURED);
             let wanted = self.inner.device().seconds(1.0, prepared.plan.wanted_bytes as f64);
@@ -103,7 +103,7 @@ impl Reading {
         Ok(Prepared { columns, slots, listings: Vec::new(), resolved, plan })
     }
 
-    /// The tables of the visible cut blocks, by slot and candidate.
+    /// The tables of the visible blocks that are cut, by slot and candidate.
     pub(super) fn tables(
         &self,
         slots: &[Slot],
@@ -131,8 +131,8 @@ impl Reading {
         Ok(tables)
     }
 
-    /// Fetches tables into the cache: from a far store all at once, from a file many per call. A failed one is read
-    /// again individually, which reports the error.
+    /// Fetches tables into the cache: all at once from a far store, many per call from a file. A table that fails is
+    /// read again individually, which reports the error.
     fn fetch_tables(&self, missing: &[((usize, usize), &Entry)], sources: &Sources<'_>) -> Result<()> {
         let wanted = missing.iter().map(|(_, entry)| *entry).filter(|entry| entry.piece.length <= FAR_TABLE);
         let mut wanted: Vec<(u32, Range<u64>, &Entry)> = wanted
@@ -195,7 +195,8 @@ impl Reading {
 }
 
 impl Reading {
-    /// Predicted seconds of a plan on the store as measured, or else as assumed: `near`, if it is not far.
+    /// Predicted seconds of a plan on the measured store. If it was not measured: on the store's assumed far device,
+    /// else on `near`.
     pub(super) fn predicted(&self, prepared: &Prepared, near: Device) -> f64 {
         let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
         if self.inner.window().is_some() {

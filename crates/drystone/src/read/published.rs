@@ -1,8 +1,9 @@
 //! The published replica in a read: chunks of `zarr/` are candidates beside the blocks of the log.
 //!
-//! A chunk contains what all commits up to the published one show, so it counts as a block of that commit that is newer
-//! than all its other blocks: later blocks lie above it, earlier ones are hidden. A chunk's shard may have been
-//! replaced: its stamp is checked after the bytes were read, and if it has changed, the log is read instead.
+//! A chunk contains what the commits up to the published one show. So it counts as a block of that commit that is
+//! newer than all its other blocks: later blocks lie above it, earlier ones are hidden. A publication may replace the
+//! shard of a chunk during the read. The shard's stamp is checked after the bytes were read; if it changed, the log
+//! is read instead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -27,27 +28,29 @@ use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::schema::member::Column;
 use crate::{Error, ErrorKind, Result};
 
-/// Source numbers from here on denote shards. A snapshot with as many log parts does not use its shards.
+/// Source numbers from this one on denote shards. A snapshot with as many log parts does not use its shards.
 const FIRST: u32 = 1 << 31;
-/// The most shards that one step of a read may meet; beyond that the log is read.
+/// The most shards that one step of a read may meet. For more, the log is read.
 const MOST_SHARDS: u64 = 1 << 16;
 
-/// The most shards whose indexes are fetched together; with more they are fetched one by one.
+/// The most shards whose indexes are fetched together. More are fetched one by one.
 const MOST_PREFETCHED: usize = 1024;
 
-/// The most shards, and chunks of each, that the box around listed cells may meet.
+/// The most shards that the box around listed cells may meet, and the most chunks in each.
 const MOST_LISTED_SHARDS: u64 = 16;
 const MOST_LISTED_CHUNKS: u64 = 1 << 14;
 
 /// A shard that a plan reads from.
 pub(super) struct Shelved {
-    pub(super) key: String,
+    /// The name under which it is read: its key, or that of its generation in the cache.
+    pub(super) name: String,
+    key: String,
     record: Shard,
     zstd: bool,
 }
 
 impl Shelved {
-    /// See [`shards::decode`].
+    /// Decodes an index: see [`shards::decode`].
     pub(super) fn decode(
         &self,
         stored: &[u8],
@@ -60,20 +63,20 @@ impl Shelved {
 
 /// The published arrays of one variable.
 pub(super) struct Shelf {
-    /// By member, with its range of bytes in an element.
+    /// Arrays by member, each with its grid and the offset of the member in an element.
     pub(super) arrays: BTreeMap<u32, (Array, Grid, u32)>,
     used: Mutex<Used>,
 }
 
-/// Shards by their source number less `FIRST`.
+/// Shards in use, by their source number less `FIRST`.
 #[derive(Default)]
 struct Used {
     shards: Vec<Arc<Shelved>>,
     numbers: HashMap<(u32, u64), u32>,
 }
 
-/// Sequential round trips of a plan on a far store: checksums are requested with the bytes that they verify; stamps of
-/// published shards are checked after the chunks were read.
+/// Sequential round trips of a plan on a far store. Checksums are requested with the bytes that they verify; stamps
+/// of published shards are checked after the chunks were read.
 pub(super) fn rounds(prepared: &Prepared) -> u32 {
     u32::from(prepared.plan.requests > 0) + u32::from(is_used(prepared))
 }
@@ -83,7 +86,7 @@ pub(super) fn is_used(prepared: &Prepared) -> bool {
     prepared.plan.fetches.iter().any(|fetch| fetch.source >= FIRST)
 }
 
-/// Adds the requests for the shards' stamps, one each.
+/// Adds to the plan one request per shard for its stamp.
 pub(super) fn count_stamps(plan: &mut ReadPlan) {
     let shards: BTreeSet<u32> = plan.fetches.iter().map(|f| f.source).filter(|s| *s >= FIRST).collect();
     plan.requests += shards.len();
@@ -95,14 +98,15 @@ fn used(prepared: &Prepared) -> BTreeSet<u32> {
 }
 
 impl Shelf {
-    /// The published record of a variable's leaves in the snapshot; `None` if a read could use nothing of it.
+    /// The published record of a variable's leaves in the snapshot. `None` if a read could use nothing of it.
     pub(super) fn of(
         inner: &Inner,
         snapshot: &Snapshot,
         variable: &Variable,
         columns: &[Column],
     ) -> Result<Option<Arc<Shelf>>> {
-        let none = variable.local || variable.dtype.is_blob() || snapshot.manifest.source_count >= FIRST;
+        let blobs = columns.iter().any(|column| column.leaf.dtype.is_blob());
+        let none = variable.local || blobs || snapshot.manifest.source_count >= FIRST;
         if none || snapshot.manifest.published.is_none() {
             return Ok(None);
         }
@@ -128,7 +132,7 @@ impl Shelf {
         Ok((!arrays.is_empty()).then(|| Arc::new(Shelf { arrays, used: Mutex::default() })))
     }
 
-    /// The members whose cells it may have.
+    /// The members whose cells the replica may have.
     pub(super) fn members(&self) -> impl Iterator<Item = u32> {
         self.arrays.keys().copied()
     }
@@ -156,10 +160,8 @@ impl Shelf {
                     && !all.contains_key(&(*member, number))
                     && let Some(record) = record(reading, array, number)?
                 {
-                    all.insert(
-                        (*member, number),
-                        (shards::key(array, number), record, shards::chunks(array)),
-                    );
+                    let name = reading.inner.shard_name(&shards::key(array, number), &record);
+                    all.insert((*member, number), (name, record, shards::chunks(array)));
                 }
             }
         }
@@ -187,19 +189,22 @@ impl Shelf {
                 found.push((number, (shards::key(array, number), record, chunks)));
             }
         }
-        for (number, (name, record, _)) in found {
+        for (number, (object, record, _)) in found {
+            let name = inner.shard_name(&object, &record);
             let tell = |what: String| {
-                inner.warn(format!("the published replica is damaged, the log is read: {what}"));
+                inner.warn(format!("the published replica {what}"));
             };
             let index = inner.shards.index(inner.store.as_ref(), &name, &record, chunks, tell)?;
             let Some(index) = index else { continue };
-            let source = self.number(member, number, || Shelved { key: name, record, zstd: array.zstd });
+            let shelved = || Shelved { name, key: object, record, zstd: array.zstd };
+            let source = self.number(member, number, shelved);
             self.chunks(reading, (member, key), (number, source, &index), &wanted, candidates);
         }
         Ok(())
     }
 
-    /// The same for listed cells within a box, only if few shards meet the box, since the index of each is read.
+    /// As [`offer`](Self::offer), for listed cells within a box. Applies only if few shards meet the box, since the
+    /// index of each is read.
     pub(super) fn offer_listed(
         &self,
         reading: &Reading,
@@ -303,27 +308,28 @@ impl Shelf {
         number
     }
 
-    /// After the bytes were read: whether all shards are still the ones they were read from.
+    /// Checks, after the bytes were read, that all shards are still those that were read.
     pub(super) fn still_there(&self, reading: &Reading, prepared: &Prepared) -> Result<()> {
         let used: Vec<_> = used(prepared).into_iter().filter_map(|number| self.shard(number)).collect();
-        let shards: Vec<_> = used.iter().map(|shard| (shard.key.as_str(), &shard.record)).collect();
+        let shards: Vec<_> = used.iter().map(|shard| (shard.name.as_str(), &shard.record)).collect();
         match shards::first_moved(reading.inner.store.as_ref(), &shards)? {
             Some(key) => Err(Error::corrupt(format!("{key} was replaced while it was read"))),
             None => Ok(()),
         }
     }
 
-    /// After a failed read from shards: gives up shards that were replaced, or are damaged, which is reported.
+    /// After a failed read from shards: gives up shards that were replaced or are damaged; damage is reported.
     pub(super) fn give_up(&self, reading: &Reading, prepared: &Prepared, error: &Error) {
         let inner = &reading.inner;
         for shard in used(prepared).into_iter().filter_map(|number| self.shard(number)) {
-            let same = shards::is_same(inner.store.as_ref(), &shard.key, &shard.record).unwrap_or(false);
-            let blamed = error.to_string().contains(&shard.key);
+            let same = shards::is_same(inner.store.as_ref(), &shard.name, &shard.record).unwrap_or(false);
+            let what = error.to_string().replace(&shard.name, &shard.key);
+            let blamed = what.contains(&shard.key);
             if same && blamed {
-                inner.warn(format!("the published replica is damaged, the log was read: {error}"));
+                inner.warn(format!("the published replica is damaged, the log was read: {what}"));
             }
             if blamed || !same {
-                inner.shards.give_up(&shard.key, &shard.record);
+                inner.shards.give_up(&shard.name, &shard.record);
             }
         }
     }
@@ -338,7 +344,7 @@ fn wanted(reading: &Reading, array: &Array, key: u64, cells: &Selection) -> Opti
     if steps > 0 {
         let step = key.saturating_sub(1);
         if array.version < reading.snapshot.steps.hidden_below(step) {
-            return None; // the step was replaced since
+            return None; // the step has been replaced
         }
         wanted.lo.insert(0, step);
         wanted.hi.insert(0, key);

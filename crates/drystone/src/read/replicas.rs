@@ -1,4 +1,4 @@
-//! Verifies that replicas equal their originals.
+//! Verifies that replicas hold the same values as their originals.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,12 @@ use drystone_plan::selection::Axis;
 use super::Reading;
 use crate::{ErrorKind, Result};
 
-/// Identifies an original, and its replicas: member, commit, rank or writer, put.
+/// Identifies an original and its replicas: member, commit, rank or writer, put.
 type Age = (u32, u64, u64, u64);
 
 impl Reading {
-    /// Differences between the replicas at a step and the originals. Unreadable pieces are not reported here.
+    /// Compares the replicas at a step with their originals; returns the differences. Unreadable pieces are not
+    /// reported here.
     pub(crate) fn compare_replicas(&self, step: Option<u64>) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         if self.variable.dtype.is_blob() || self.variable.local {
@@ -40,7 +41,7 @@ impl Reading {
         Ok(wrong)
     }
 
-    /// Reads every subchunk from a replica and from the original.
+    /// Reads every subchunk from a replica and from the original; returns the first difference.
     fn differs(&self, replica: &Entry, originals: &[Entry]) -> Result<Option<String>> {
         let Some(column) = self.leaves.iter().find(|column| column.number == replica.member) else {
             return Ok(None);

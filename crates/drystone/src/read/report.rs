@@ -1,25 +1,25 @@
-//! What a read cost.
+//! The cost of a read.
 
 use drystone_plan::read_plan::ReadPlan;
 use drystone_transform::Bound;
 
-/// What a read cost.
+/// The cost of a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReadReport {
     /// Bytes of the selected cells that blocks hold.
     pub wanted_bytes: u64,
     /// Bytes read from segments.
     pub read_bytes: u64,
-    /// Requests to the store for them.
+    /// Requests to the store for these bytes.
     pub requests: u64,
-    /// Blocks that show.
+    /// Number of visible blocks.
     pub blocks: u64,
-    /// Guaranteed largest error of the values against those that were put: loss by the transform, and by reading less
-    /// than full precision.
+    /// Guaranteed largest error of the values, against the values that were put. It includes the transform's loss and
+    /// the loss by reading at reduced precision.
     pub bound: Bound,
 }
 
-/// The actual cost of a plan: less than planned if bytes were gathered by the store.
+/// The actual cost of a plan. It is less than planned if the store gathered bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Carried {
     pub(super) read_bytes: u64,

@@ -1,4 +1,4 @@
-//! What a read refuses before it begins.
+//! Arguments that a read refuses before it begins.
 
 use drystone_plan::selection::Selection;
 use drystone_transform::{Bound, Precision};
@@ -8,7 +8,7 @@ use crate::base::array::Target;
 use crate::{Error, ErrorKind, Result};
 
 impl Reading {
-    /// Refuses values that are less exact than requested: bits that were not written cannot be read.
+    /// Refuses values that are less exact than requested: bits that were not stored cannot be read.
     pub(super) fn require_precision(&self, bound: &Bound) -> Result<()> {
         let (what, most) = match self.precision {
             Precision::Absolute(most) => ("", most),
@@ -84,12 +84,15 @@ impl Reading {
     }
 
     pub(super) fn require_no_strings(&self) -> Result<()> {
-        if self.variable.dtype.is_blob() {
-            return Err(Error::invalid(format!(
-                "\"{}\" holds strings: read it with read_strings",
-                self.path
-            )));
+        if !self.has_blobs() {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::invalid(match self.require_strings() {
+            Ok(()) => format!("\"{}\" holds strings: read it with read_strings", self.path),
+            Err(_) => format!(
+                "\"{}\" holds {}: read a member, or whole records with read_records",
+                self.path, self.variable.dtype
+            ),
+        }))
     }
 }

@@ -1,7 +1,8 @@
-//! Cells between two values: by the index of a subchunk if its transform keeps one, else by a scan.
+//! Finds cells between two values: by the index of a subchunk if its transform keeps one, else by a scan.
 //!
-//! Statistics of blocks and subchunks come first: those that exclude such a value are not read. Of an indexed subchunk
-//! only the bins that meet the range are read. Cells that were never written are not found, whatever the fill value is.
+//! Statistics of blocks and subchunks come first: blocks and subchunks that exclude the range are not read. From an
+//! indexed subchunk, only the bins that meet the range are read. Unwritten cells are never found, whatever the fill
+//! value is.
 
 use std::ops::RangeInclusive;
 
@@ -34,9 +35,9 @@ pub struct Hits {
     pub coords: Vec<u64>,
     /// Their elements, little-endian, one after the other.
     pub values: Vec<u8>,
-    /// How many.
+    /// The number of cells.
     pub count: usize,
-    /// What finding them cost.
+    /// The cost of finding them.
     pub report: ReadReport,
 }
 
@@ -71,15 +72,15 @@ impl Index<'_> {
 /// Cells of a zone.
 #[derive(Debug, Clone)]
 pub(crate) enum ZoneCells {
-    /// Their numbers in row-major order, ascending.
+    /// The numbers of the cells in row-major order, ascending.
     Few(Vec<u32>),
     /// A bit per cell, and how many are set.
     Bits(Vec<u64>, u64),
 }
 
 impl IndexedZone {
-    /// The cells of the zone that are among the elements at these positions of the subchunk, or (`other`) not among
-    /// them; with their values in the order of cells, if those were found.
+    /// The cells of the zone that are among the elements at these positions of the subchunk, or, with `other`, not
+    /// among them. If the values were found, they come in the order of the cells.
     pub(super) fn cells(
         &self,
         found: &SearchHits,
@@ -160,7 +161,7 @@ impl IndexedZone {
     }
 }
 
-/// The keys of values of this many bytes that are not in a range.
+/// The complement of a range of keys, for values of this many bytes.
 fn complement(keys: &RangeInclusive<u64>, width: u32) -> Vec<RangeInclusive<u64>> {
     let most = u64::MAX >> (64 - 8 * width.clamp(1, 8));
     let below = keys.start().checked_sub(1).map(|end| 0..=end);
@@ -171,7 +172,7 @@ fn complement(keys: &RangeInclusive<u64>, width: u32) -> Vec<RangeInclusive<u64>
 /// Cells of a zone, with their elements one after the other, if these were wanted and found.
 pub(crate) type Searched = (ZoneCells, Option<Vec<u8>>);
 
-/// Data that stays the same from subchunk to subchunk.
+/// State that stays the same from subchunk to subchunk.
 struct Search<'a> {
     sources: &'a Sources<'a>,
     keys: RangeInclusive<u64>,
@@ -242,7 +243,7 @@ impl Reading {
         }
         let mut indexed = Vec::new();
         let mut last: Option<(&str, bool)> = None;
-        // An index counts cells in stored order; subchunks that are not stored row by row are scanned.
+        // An index counts cells in stored order; subchunks that are not stored row by row are scanned instead.
         let by_rows =
             |entry: &Entry| entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
         let searchable = |entry: &Entry, w: &Work| {
@@ -262,7 +263,7 @@ impl Reading {
             ReadReport { requests: trailers.requests, read_bytes: trailers.bytes, ..ReadReport::default() };
         let hits = Hits { report, ..Hits::default() };
         let mut search = Search { sources: &sources, keys, chain: None, trailers, last: None, hits };
-        // Determined once, when the first part has to be scanned.
+        // Computed once, when the first part has to be scanned.
         let mut known = None;
         let ndim = self.variable.shape.len();
         for (entry, work) in works {
@@ -273,7 +274,7 @@ impl Reading {
                 Some(known) => known,
                 none => none.insert(published.known_chunks(step)?),
             };
-            // Of a block, only the cells are visible that were visible when newer data was published.
+            // For an older block, only those cells are visible that were visible when newer data was published.
             let older = known.as_ref().filter(|known| entry.commit <= known.version);
             match older.and_then(|known| known.narrowed(&work.part, ndim, (kind, low, high))) {
                 Some(boxes) => {
@@ -291,7 +292,7 @@ impl Reading {
         Ok(search.hits.sorted(self.variable.shape.len(), self.item as usize))
     }
 
-    /// Finds cells of a part by the index of its subchunk; `false` if there is none.
+    /// Finds cells of a part by the index of its subchunk. Returns `false` if there is no index.
     fn search_index(&self, search: &mut Search<'_>, entry: &Entry, work: &Work) -> Result<bool> {
         let piece = work.piece;
         let Some(trailer) = search.trailers.get(entry.source, &piece).cloned() else {
@@ -343,7 +344,7 @@ impl Reading {
 
     /// The cells of a zone whose values have keys in a range, by the index of its subchunk. `None` if there is no
     /// index, or if reading all values is as cheap. If the values are `wanted`, they are returned too, unless most
-    /// cells are found.
+    /// cells are hits.
     pub(crate) fn search_zone(
         &self,
         zone: &IndexedZone,
@@ -352,7 +353,7 @@ impl Reading {
     ) -> Result<Option<(Searched, ReadReport)>> {
         self.with_index(zone, |index| {
             let len = index.stored.decoded_len / self.item.max(1) as usize;
-            // If more than half of the elements match, the others are fewer.
+            // If more than half of the elements match, the complement is shorter.
             let whole = index.whole(keys)?;
             let other = whole.count as usize > len / 2;
             let keys = match other {
@@ -370,7 +371,7 @@ impl Reading {
         })
     }
 
-    /// The number of cells that `search_zone` would find, if the zone is a whole subchunk.
+    /// The number of cells that [`search_zone`](Self::search_zone) would find, if the zone is a whole subchunk.
     pub(crate) fn count_zone(
         &self,
         zone: &IndexedZone,
@@ -393,7 +394,7 @@ impl Reading {
         })
     }
 
-    /// Runs `act` with the index of a zone; `None` if there is none.
+    /// Runs `act` with the index of a zone. `None` if there is no index.
     pub(super) fn with_index<T>(
         &self,
         zone: &IndexedZone,
@@ -414,7 +415,7 @@ impl Reading {
             }))
         };
         match acted() {
-            // The values are in memory as well.
+            // The index is stored beside the values, which can be read instead.
             Err(e) if zone.encoding.replica > 0 && is_of_index(&e) => {
                 self.warn_of_index(&e);
                 Ok(None)
@@ -444,7 +445,7 @@ impl Reading {
         Ok(Index { beside: false, sources, source, step, piece, chain, trailer, logical, stored, damage })
     }
 
-    /// Reads and searches the bins of a piece; `None` if it has no index, or if reading all of it is as cheap.
+    /// Reads and searches the bins of a piece. `None` if it has no index, or if reading all of it is as cheap.
     fn search_piece(
         &self,
         index: &Index<'_>,
@@ -460,7 +461,7 @@ impl Reading {
         }
         let unit = piece.unit();
         let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
-        // If the values are also stored unindexed, those are read when many are wanted.
+        // If the values are also stored without the index, those are read when many are wanted.
         let (bytes, len) =
             (ranges.iter().map(|range| range.end - range.start).sum::<u64>(), stored.decoded_len as u64);
         let twice = index.beside || piece.length > len.saturating_add(len / 2);

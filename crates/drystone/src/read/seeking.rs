@@ -1,4 +1,4 @@
-//! From a selection to slots: the visible entries of each step that may hold its cells, by column.
+//! From a selection to slots: finds, by column, the visible entries of each step that may hold its cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::Result;
 use crate::schema::element_type::logical;
 use crate::schema::member::Column;
 
-/// The columns to plan, and a slot for each of them at each step.
+/// The columns to plan, with a slot for each column at each step.
 pub(super) struct Sought {
     pub(super) columns: Vec<Column>,
     pub(super) slots: Vec<Slot>,
@@ -31,7 +31,7 @@ impl Sought {
 type Candidates = BTreeMap<u32, Vec<Candidate>>;
 
 impl Reading {
-    /// The step axis (one pseudo step for variables without steps) and the other axes.
+    /// Splits a selection into the step axis (one pseudo step for variables without steps) and the other axes.
     pub(super) fn split(&self, selection: &Selection) -> (Axis, Selection) {
         if self.variable.steps {
             (selection.axes[0], Selection { axes: selection.axes[1..].to_vec() })
@@ -64,8 +64,8 @@ impl Reading {
         tree::find(&self.inner.pages, root, &query, &mut |entry| {
             let hidden = entry.step > 0 && entry.commit < self.snapshot.steps.hidden_below(entry.step - 1);
             if !hidden && wanted.contains(&entry.member) {
-                // Usually there is one per step: a larger allocation would have to be taken from the system and given
-                // back.
+                // Usually a step has one entry. A larger allocation would be taken from the system and given back
+                // each time.
                 found.entry(entry.step).or_insert_with(|| Vec::with_capacity(1)).push(entry);
             }
         })
@@ -73,7 +73,21 @@ impl Reading {
         Ok(found)
     }
 
-    /// The first coordinates of an entry's cells that a shrink has cut away.
+    /// Whether commits after a version may have changed cells of a box. Always true for derived variables.
+    pub(crate) fn has_changed_since(&self, version: u64, selection: &Selection) -> Result<bool> {
+        if self.is_derived() || self.variable.clips.iter().any(|(commit, _)| *commit > version) {
+            return Ok(true);
+        }
+        let (steps, cells) = self.split(selection);
+        let mut all = (0..steps.count).map(|n| steps.cell(n));
+        if self.variable.steps && all.any(|step| self.snapshot.steps.hidden_below(step) > version) {
+            return Ok(true);
+        }
+        let entries = self.entries(&steps, cells.bounds())?;
+        Ok(entries.values().flatten().any(|entry| entry.commit > version))
+    }
+
+    /// For each axis, the first coordinate of an entry's cells that a shrink removed.
     pub(super) fn limit(&self, entry: &Entry) -> [u64; MAX_NDIM] {
         let mut limit = [u64::MAX; MAX_NDIM];
         for (commit, shape) in &self.variable.clips {
@@ -91,7 +105,7 @@ impl Reading {
         self.by_log_or(&|reading| reading.plan(reading.sought(steps, cells)?))
     }
 
-    /// One slot per step and column, in that order.
+    /// The slots of a read: one per step and column, in that order.
     pub(super) fn sought(&self, steps: &Axis, cells: &Selection) -> Result<Sought> {
         let mut entries = self.entries(steps, cells.bounds())?;
         let columns = self.columns(entries.values().flatten());
@@ -108,7 +122,7 @@ impl Reading {
         Ok(Sought { columns, slots })
     }
 
-    /// The columns, cut so that each entry has all of a column or nothing of it: an entry may contain a part of a
+    /// Cuts columns so that each entry has all of a column or nothing of it. An entry may hold only a part of a
     /// member.
     pub(super) fn columns<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Vec<Column> {
         let mut cuts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -135,7 +149,7 @@ impl Reading {
         out
     }
 
-    /// The entries of one step by member.
+    /// Groups the entries of one step by member.
     pub(super) fn candidates(&self, entries: Vec<Entry>) -> Candidates {
         let mut found = Candidates::new();
         let each = (entries.len() / self.leaves.len().max(1)).max(1);
@@ -176,7 +190,7 @@ impl Reading {
     }
 }
 
-/// Whether an entry, which has all of a column or nothing of it, has it.
+/// Whether an entry holds a column. It has all of the column or nothing of it.
 pub(super) fn holds(entry: &Entry, column: &Column) -> bool {
     let Some(from) = entry.encoding.part else { return true };
     let (have, want) = (from..from.saturating_add(entry.encoding.item), column.range());

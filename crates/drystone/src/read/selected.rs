@@ -1,4 +1,4 @@
-//! The verbs of a reading: `read`, `read_strings` and `explain` take any selection.
+//! The verbs of a reading: `read`, `read_strings`, `read_records` and `explain` take any selection.
 
 use drystone_plan::layout::Device;
 use drystone_plan::listing::Listing;
@@ -8,11 +8,12 @@ use drystone_transform::Precision;
 
 use super::blocks::Written;
 use super::listing::Wanted;
+use super::strings::{Holder, Records};
 use super::{Prepared, ReadReport, Reading, execute, published};
 use crate::Result;
 use crate::base::array::Target;
 
-/// What a read selects. References to the three kinds of selections become one by `into`.
+/// The selected cells. References to the three kinds of selections convert by `into`.
 #[derive(Clone, Copy)]
 pub enum Selected<'a> {
     /// A strided box, step axis first.
@@ -51,9 +52,10 @@ impl<'a> From<&'a Wanted> for Selected<'a> {
 }
 
 impl Reading {
-    /// Reads cells into `out`, which has the shape of what is selected.
+    /// Reads cells into `out`, which has the shape of the selection.
     ///
-    /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
+    /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset),
+    /// `Io`.
     pub fn read<'a>(&self, cells: impl Into<Selected<'a>>, out: &Target<'_>) -> Result<ReadReport> {
         match cells.into() {
             Selected::Box(selection) => self.read_selection(selection, out),
@@ -62,17 +64,28 @@ impl Reading {
         }
     }
 
-    /// Reads cells of a string variable: one value per cell in row-major order, empty where nothing was written.
+    /// Reads cells of a string variable or member: one value per cell in row-major order, those of a member that is an
+    /// array cell by cell; empty where nothing was written.
     pub fn read_strings<'a>(&self, cells: impl Into<Selected<'a>>) -> Result<(Vec<Vec<u8>>, ReadReport)> {
-        match cells.into() {
-            Selected::Box(selection) => self.strings_in(selection),
-            Selected::Listed(listing) => self.strings_at(listing),
-            Selected::Block(block) => self.strings_of_block(block),
+        self.require_strings()?;
+        Ok(Self::only_values(self.blobs_of_cells(cells.into())?))
+    }
+
+    /// Reads cells of records with members of any length, which are empty where nothing was written.
+    pub fn read_records<'a>(&self, cells: impl Into<Selected<'a>>) -> Result<(Records, ReadReport)> {
+        Ok(self.as_records(self.blobs_of_cells(cells.into())?))
+    }
+
+    fn blobs_of_cells(&self, cells: Selected<'_>) -> Result<(Holder, ReadReport)> {
+        match cells {
+            Selected::Box(selection) => self.blobs_in(selection),
+            Selected::Listed(listing) => self.blobs_at(listing),
+            Selected::Block(block) => self.blobs_of_block(block),
         }
         .map_err(|e| self.reason(e))
     }
 
-    /// What [`Reading::read`] of these cells would do.
+    /// The plan by which [`Reading::read`] would read these cells.
     pub fn explain<'a>(&self, cells: impl Into<Selected<'a>>) -> Result<ReadPlan> {
         match cells.into() {
             Selected::Box(selection) => self.explain_box(selection),
@@ -86,6 +99,18 @@ impl Reading {
         self.check_read(selection, out)?;
         let read = || self.inner.unless_cached(|| self.read_box(selection, out));
         self.predicted_before(selection, read).map_err(|e| self.reason(e))
+    }
+
+    /// The bytes that a read of a box takes, with checksums and tables.
+    pub(crate) fn planned_bytes(&self, selection: &Selection) -> Result<u64> {
+        if selection.is_empty() {
+            return Ok(0);
+        }
+        if let Some(computed) = self.computed()? {
+            return Ok(self.explain_computed(&computed, selection)?.read_bytes);
+        }
+        let (steps, cells) = self.split(selection);
+        Ok(self.prepare(&steps, &cells)?.plan.read_bytes)
     }
 
     pub(super) fn explain_box(&self, selection: &Selection) -> Result<ReadPlan> {
@@ -110,8 +135,8 @@ impl Reading {
         Ok(plan)
     }
 
-    /// Completes a plan: predicted time, requests under way and, if less than full precision is read, the cost of full
-    /// precision.
+    /// Completes a plan with the predicted time and the requests in flight. At reduced precision it also adds the
+    /// cost of full precision.
     pub(super) fn explained(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<ReadPlan> {
         let time = |prepared: &Prepared| self.predicted(prepared, Device::ASSUMED);
         let prepared = plan(self)?;

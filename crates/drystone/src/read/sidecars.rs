@@ -1,7 +1,7 @@
 //! Published statistics of a step, from sidecars beside its shards, without reading values.
 //!
-//! They describe the visible cells at the time of the publication, not everything that was ever written; cells that
-//! were never written count as the fill value that they read as.
+//! The statistics describe the cells that were visible at the time of the publication, not everything that was ever
+//! written. Unwritten cells count with the fill value that they read as.
 
 use drystone_format::published::Array;
 use drystone_format::statistics::Chunk;
@@ -17,7 +17,7 @@ use crate::schema::element_type::kind_of;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// The most shards of a step whose statistics are read; for a step with more there are none.
+/// The most shards of a step whose statistics are read. A step with more has none.
 const MOST_SHARDS: u64 = 1024;
 
 /// Sums over the published chunks of a step.
@@ -25,28 +25,28 @@ const MOST_SHARDS: u64 = 1024;
 pub struct PublishedStatistics {
     /// The snapshot that was published.
     pub version: u64,
-    /// Chunks that have cells.
+    /// Number of chunks that have cells.
     pub chunks: u64,
-    /// Values; a cell may have several.
+    /// Number of values; a cell may have several.
     pub values: u64,
-    /// Those that are NaN.
+    /// Number of values that are NaN.
     pub nans: u64,
-    /// Cells that hold the fill value; `None` where chunks were copied from the log undecoded.
+    /// Number of cells that hold the fill value; `None` where chunks were copied from the log undecoded.
     pub fills: Option<u64>,
     /// Least and greatest value as 64-bit patterns of the kind; `None` if values have no order, or all are NaN.
     pub min_max: Option<(u64, u64)>,
 }
 
-/// The chunks of a step with their statistics, without the step axis.
+/// The chunks of a step with their statistics; the step axis is removed.
 pub(super) struct Known {
     pub(super) version: u64,
     chunks: Vec<(Box, Chunk)>,
 }
 
 impl Reading {
-    /// Published statistics of a step (`None` for a variable without steps), of a primitive or one member of a record:
-    /// of the cells when they were published, which later commits may have changed. `None` if the snapshot knows of no
-    /// publication, or a chunk holds several steps.
+    /// Published statistics of a step (`None` for a variable without steps), of a primitive or one member of a
+    /// record. They describe the cells when they were published; later commits may have changed them. `None` if the
+    /// snapshot knows of no publication, or if a chunk holds several steps.
     pub fn published_statistics(&self, step: Option<u64>) -> Result<Option<PublishedStatistics>> {
         self.published_about(step).map_err(|e| self.reason(e))
     }
@@ -113,8 +113,8 @@ impl Reading {
 }
 
 impl Known {
-    /// Boxes (first cell, extents) of a part of a block where values of a range may be; the block existed when this was
-    /// published. `None` if that is all of the part.
+    /// Boxes (first cell, extents) of a part of a block where values of a range may lie. The block must be older than
+    /// the publication. `None` if that is all of the part.
     pub(super) fn narrowed(
         &self,
         part: &SubchunkPart,

@@ -1,4 +1,4 @@
-//! Ranges of sorted replicas: the cells whose keys lie in a range, and values of other variables there.
+//! Ranges of sorted replicas: finds cells whose keys lie in a range, and the values of other variables there.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -13,7 +13,7 @@ use super::zones::Age;
 use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::{Error, Result};
 
-/// A block whose values are sorted with those of a key: leaf and age.
+/// A block whose values are stored sorted by a key, identified by leaf and age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SortedWith {
     pub(crate) variable: u32,
@@ -39,12 +39,12 @@ impl SortedWith {
     }
 }
 
-/// Cells of a zone, and the elements there of the requested columns that are stored with them.
+/// The hits in a zone, with their elements of each requested column that is stored beside the keys.
 pub(crate) type SortedHits = (Searched, Vec<Option<Vec<u8>>>);
 
 impl Reading {
-    /// The newest block that meets some cells, of the one leaf that this reads, if it contains them all and has one
-    /// dimension: it is visible there.
+    /// The newest block of this reading's leaf that meets these cells. `None` unless it contains them all and has one
+    /// dimension; then it is visible there.
     pub(crate) fn shown_block(&self, step: Option<u64>, (first, count): (u64, u64)) -> Result<Option<Entry>> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let end = first.saturating_add(count);
@@ -57,7 +57,7 @@ impl Reading {
     }
 
     /// The cells of a zone whose keys lie in a range, with the elements of other columns there, by a sorted replica.
-    /// `None` if there is none, or if it cannot be read.
+    /// `None` if there is no such replica, or if it cannot be read.
     pub(crate) fn search_sorted(
         &self,
         zone: &IndexedZone,
@@ -72,7 +72,7 @@ impl Reading {
             let Some(layout) = layout.map_err(|e| index.undecodable(&e))? else { return Ok(None) };
             let mut report = ReadReport::default();
             let met = layout.meeting(keys);
-            // A scan is cheaper than reading most of it.
+            // Reading more than half of the replica costs more than a scan.
             if met.end - met.start > layout.count() / 2 {
                 return Ok(None);
             }
@@ -84,7 +84,7 @@ impl Reading {
             let own = fetched.get(layout.values(&met)).map_err(|e| index.undecodable(&e))?;
             let own = own.get(at(some.start)..at(some.end)).unwrap_or_default();
             let places = self.bytes_of(index, &layout.places(&some), &mut report)?;
-            // Each hit is one record: the key, then the stored columns.
+            // Each hit is one record: the key, followed by the stored columns.
             let (mut parts, mut found) = (vec![(own.to_vec(), item)], Vec::with_capacity(columns.len()));
             for column in columns {
                 let number =
@@ -133,8 +133,8 @@ impl Reading {
         Ok(fetched.get(range.clone()).map_err(|e| index.undecodable(&e))?.to_vec())
     }
 
-    /// Reads and verifies the whole units that contain a range of a piece; returns where each run begins, and its
-    /// bytes.
+    /// Reads and verifies the whole units that contain a range of a piece. Returns the beginning of each run, with
+    /// its bytes.
     pub(super) fn fetch_of(
         &self,
         index: &Index<'_>,

@@ -1,4 +1,4 @@
-//! Where the bytes of a read lie: parts of logs and published shards, by number.
+//! Sources: the parts of logs and the published shards that hold the bytes of a read, by number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::read::Reading;
 use crate::read::published::{Shelf, Shelved};
 use crate::{Error, Result};
 
-/// The key of the object that a part of a log is.
+/// The key of the object that holds a part of a log.
 pub(crate) fn segment_key(source: &Source) -> String {
     keys::segment(source.writer, source.part)
 }
@@ -36,20 +36,28 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The shard, if the number denotes one.
+    /// The shard, if the number denotes a shard.
     pub(in crate::read) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
         self.shelf.and_then(|shelf| shelf.shard(number))
     }
 
-    /// The key of the object that a source is.
+    /// The key of the source's object.
     pub(in crate::read) fn key(&self, number: u32) -> Result<String> {
         match self.shard(number) {
-            Some(shard) => Ok(shard.key.clone()),
+            Some(shard) => Ok(shard.name.clone()),
             None => Ok(segment_key(&*self.get(number)?)),
         }
     }
 
-    /// The part of a log; `Unsupported` if it is of a kind this version cannot read.
+    /// Whether the source lies in a pack together with others.
+    pub(in crate::read) fn is_packed(&self, number: u32) -> Result<bool> {
+        match &self.inner.log_packs {
+            Some(logs) if self.shard(number).is_none() => Ok(logs.holds(&segment_key(&*self.get(number)?))?),
+            _ => Ok(false),
+        }
+    }
+
+    /// The part of a log. Errors: `Unsupported` if its kind is unknown to this version.
     pub(crate) fn get(&self, number: u32) -> Result<Arc<Source>> {
         if let Some(source) = lock(&self.known).get(&number) {
             return Ok(source.clone());

@@ -1,8 +1,8 @@
 //! Stored statistics of the values of a step: extremes, NaNs and histograms, summed without reading values.
 //!
-//! Blocks store extremes and NaN counts, encoded subchunks of 4096 elements or more also a histogram
-//! (docs/decisions/003). Overlapping blocks all count as they were written: the visible values are within the extremes,
-//! which may be wider.
+//! Blocks store extremes and NaN counts; encoded subchunks of 4096 elements or more also store a histogram
+//! (docs/decisions/003). Overlapping blocks all count as they were written, so the extremes may be wider than those
+//! of the visible values.
 
 use drystone_format::entry::StoredPiece;
 use drystone_format::layout::Layout;
@@ -19,11 +19,11 @@ use crate::{Error, Result};
 /// Sums over the blocks of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredStatistics {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their cells, including overwritten ones.
+    /// Number of their cells, including overwritten ones.
     pub cells: u64,
-    /// NaNs among them.
+    /// Number of NaNs in them.
     pub nans: u64,
     /// Least and greatest value as 64-bit patterns of the kind; `None` if values have no order, or no block has a
     /// value.
@@ -32,7 +32,7 @@ pub struct StoredStatistics {
     pub histogram: Option<Histogram>,
 }
 
-/// The most subchunks whose histograms are read; with more there is none.
+/// The most subchunks whose histograms are read. With more, there is no histogram.
 const MOST: usize = 1 << 16;
 
 impl Reading {
@@ -43,7 +43,7 @@ impl Reading {
     }
 
     fn stored_about(&self, step: Option<u64>) -> Result<StoredStatistics> {
-        // Blocks store statistics of what was put, not of parts of it.
+        // Blocks store statistics of whole columns that were put, not of parts.
         let [Column { leaf, .. }] = self.leaves.iter().filter(|c| !c.is_part()).collect::<Vec<_>>()[..]
         else {
             return Err(Error::invalid(format!("\"{}\" holds records: name a whole member", self.path)));
@@ -62,7 +62,7 @@ impl Reading {
             let table;
             let of_entry: &[_] = match entry.subchunks {
                 0 => &[],
-                // Values stored beside other members, or padded, were not counted cell by cell.
+                // Values that are stored beside other members, or padded, have no statistics per cell.
                 _ if entry.encoding.layout != Layout::Dense => {
                     pieces = None;
                     continue;
@@ -85,7 +85,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The merged histograms of pieces; `None` if one has none.
+    /// The merged histograms of pieces. `None` if one of the pieces has no histogram.
     fn merged(
         &self,
         kind: ScalarKind,

@@ -1,7 +1,7 @@
-//! Stored subchunks: which of them are completely visible, and their bytes, verified but not decoded.
+//! Stored subchunks that are completely visible, and their bytes: verified, not decoded.
 //!
-//! Publishing uses them where a block is cut and encoded as the replica will be: it saves decoding, cutting and
-//! encoding them again.
+//! Publishing uses them where a block is cut and encoded as the replica will be. This saves decoding, cutting and
+//! encoding the cells again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -22,14 +22,14 @@ use super::{Reading, Sought};
 use crate::Result;
 use crate::base::checksum::crc32;
 
-/// A subchunk all of whose cells are visible: dense, row-major, one member.
+/// A subchunk whose cells are all visible: dense, row-major, one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// Its first cell, the step first if there are steps.
+    /// Its first cell; if there are steps, the step comes first.
     pub(crate) first: Vec<u64>,
-    /// Extents, 1 for the step axis.
+    /// Extents; the step axis has extent 1.
     pub(crate) count: Vec<u64>,
-    /// How it is encoded.
+    /// Its codec chain.
     pub(crate) chain: String,
     /// Statistics of its values.
     pub(crate) stats: Stats,
@@ -64,7 +64,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The subchunks of one block all of whose cells are visible in the selection.
+    /// The subchunks of one block whose cells are all visible in the selection.
     fn whole_in(
         &self,
         slot: &Slot,
@@ -81,10 +81,10 @@ impl Reading {
         if !dense || !straight || slot.selection.axes.len() != ndim || entry.cut[..ndim].contains(&0) {
             return Ok(());
         }
-        // Visible cells of each subchunk, by its place in the grid.
+        // The number of visible cells of each subchunk, by position in the grid.
         let mut showing: BTreeMap<[u64; MAX_NDIM], u64> = BTreeMap::new();
         for part in shown {
-            // Cells of the block.
+            // The part's cells, counted from the first cell of the block.
             let inside: Vec<Range<u64>> = (0..ndim)
                 .map(|d| {
                     let from = slot.selection.axes[d].start.saturating_sub(entry.offset[d]);
@@ -148,7 +148,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Passes on the stored bytes of each after comparing their checksums. In any order; neighbours are read together.
+    /// Passes on the stored bytes of each subchunk after comparing their checksums. The order is any; neighbours are
+    /// read together.
     pub(crate) fn payloads(
         &self,
         stored: &[Stored],
@@ -160,7 +161,7 @@ impl Reading {
         let wanted = prefixes
             .chain(rests)
             .map(|(n, one, piece)| (one.source, piece.position..piece.end(), (n, one, piece)));
-        // Prefixes and rests that wait for the other half; in the order of the bytes there are few.
+        // Prefixes and rests that wait for their other half. Only a few wait, since bytes are read in order.
         let mut halves: HashMap<usize, Vec<u8>> = HashMap::new();
         let options = self.options();
         let fetches = coalesce(wanted.collect(), options.gap, options.max_request);
@@ -187,7 +188,8 @@ impl Reading {
         })
     }
 
-    /// How the newest block of the log is cut and encoded, if its cut begins at multiples of itself; without steps.
+    /// The cut and codec chain of the newest block of the log, if its cut begins at multiples of itself. Without
+    /// steps.
     pub(crate) fn cut_of_log(&self) -> Result<Option<(Vec<u64>, String)>> {
         let mut axes: Vec<Axis> =
             self.shape().iter().map(|&count| Axis { start: 0, step: 1, count }).collect();
@@ -212,7 +214,7 @@ impl Reading {
     }
 }
 
-/// Whether a payload matches its checksums; `rest` follows it: padding and trailer.
+/// Whether a payload matches its checksums. `rest` holds the bytes that follow it: padding and trailer.
 fn is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> bool {
     if payload.len() as u64 != piece.length {
         return false;

@@ -1,4 +1,5 @@
-//! Variable-length strings: first the 16-byte references, then the blobs they name (docs/format/log.md, "Blobs").
+//! Values of any length, alone or as members of records: first the cells with their 16-byte references, then the blobs
+//! that these name (docs/format/log.md, "Blobs").
 
 use std::collections::BTreeMap;
 
@@ -11,81 +12,168 @@ use super::{Prepared, ReadReport, Reading, segment_key};
 use crate::base::array::Target;
 use crate::base::checksum::crc32;
 use crate::base::error::must_exist;
+use crate::schema::member::Column;
 use crate::{Error, Result};
 
+/// Bytes of a reference.
+const REFERENCE: usize = 16;
 /// Gaps between blobs up to this size are read.
 const GAP: u64 = 64 << 10;
 /// Requests for blobs are merged up to this size.
 const MAX_REQUEST: u64 = 4 << 20;
 
+/// Cells of records with members of any length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Records {
+    /// The cells one after the other, as they are in memory. At the places of members of any length there are
+    /// references, which mean nothing outside of the container.
+    pub cells: Vec<u8>,
+    /// For each leaf member of any length, in the order of the leaves: its values, cell by cell.
+    pub values: Vec<Vec<Vec<u8>>>,
+}
+
+/// What a read of values of any length fills: the elements with their references, and the values that these name.
+pub(super) struct Holder {
+    cells: Vec<u8>,
+    values: Vec<Vec<u8>>,
+}
+
+impl Holder {
+    fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+}
+
+/// A reference: its byte in the cells, the number of its value, and the source that the value lies in.
+type Held = (usize, usize, u32);
+
 impl Reading {
-    pub(super) fn strings_in(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    /// Whether it reads values of any length, alone or as members of records.
+    pub fn has_blobs(&self) -> bool {
+        self.leaves.iter().any(|column| column.leaf.dtype.is_blob())
+    }
+
+    /// How many values of any length a cell has.
+    fn values_per_cell(&self) -> u64 {
+        self.blob_columns().map(|column| column.leaf.repeat).sum()
+    }
+
+    fn blob_columns(&self) -> impl Iterator<Item = &Column> {
+        self.leaves.iter().filter(|column| column.leaf.dtype.is_blob())
+    }
+
+    pub(super) fn require_strings(&self) -> Result<()> {
+        match self.leaves.iter().find(|column| !column.leaf.dtype.is_blob()) {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid(format!(
+                "\"{}\" holds {}, not strings{}",
+                self.path,
+                self.variable.dtype,
+                if self.has_blobs() { " alone: read a member" } else { "" }
+            ))),
+        }
+    }
+
+    /// The values of a member of any length alone, from all that was read.
+    pub(super) fn only_values((holder, report): (Holder, ReadReport)) -> (Vec<Vec<u8>>, ReadReport) {
+        (holder.values, report)
+    }
+
+    /// The values of each member separately.
+    pub(super) fn as_records(&self, (holder, report): (Holder, ReadReport)) -> (Records, ReadReport) {
+        let repeats: Vec<usize> = self.blob_columns().map(|column| column.leaf.repeat as usize).collect();
+        let cells = holder.values.len() / repeats.iter().sum::<usize>().max(1);
+        let mut values: Vec<Vec<Vec<u8>>> = repeats.iter().map(|n| Vec::with_capacity(n * cells)).collect();
+        let mut all = holder.values.into_iter();
+        for _ in 0..cells {
+            for (own, repeat) in values.iter_mut().zip(&repeats) {
+                own.extend(all.by_ref().take(*repeat));
+            }
+        }
+        (Records { cells: holder.cells, values }, report)
+    }
+
+    pub(super) fn blobs_in(&self, selection: &Selection) -> Result<(Holder, ReadReport)> {
         self.check_selection(selection)?;
-        let mut out = self.no_strings(selection.cells())?;
-        let cells = out.len();
+        let mut out = self.no_values(selection.cells())?;
         let mut report = ReadReport::default();
-        if cells == 0 {
+        if out.is_empty() {
             return Ok((out, report));
         }
         let (steps, rest) = self.split(selection);
-        let per_step = cells / steps.count as usize;
         for i in 0..steps.count {
             let one = Axis { start: steps.cell(i), step: 1, count: 1 };
             let prepared = self.plan(self.sought(&one, &rest)?)?;
             report.add(&prepared.plan);
-            let from = i as usize * per_step;
-            self.strings_of(&prepared, &mut out[from..from + per_step])?;
+            self.blobs_of(&prepared, (i, steps.count), &mut out)?;
         }
         Ok((out, report))
     }
 
-    /// This many empty strings; refused if the variable does not hold strings.
-    pub(super) fn no_strings(&self, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
-        if !self.variable.dtype.is_blob() {
+    /// Room for the values of this many cells, all of them empty.
+    pub(super) fn no_values(&self, cells: Option<u64>) -> Result<Holder> {
+        let room = |each: u64| cells.and_then(|n| usize::try_from(n.checked_mul(each)?).ok());
+        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        let sizes = room(self.item.into()).zip(room(self.values_per_cell()));
+        let fits = sizes.filter(|(cells, each)| {
+            bytes.try_reserve_exact(*cells).is_ok() && values.try_reserve_exact(*each).is_ok()
+        });
+        let Some((size, count)) = fits else {
             return Err(Error::invalid(format!(
-                "\"{}\" holds {}, not strings",
-                self.path, self.variable.dtype
+                "the strings of \"{}\" do not fit into memory; read a part",
+                self.path
             )));
-        }
-        empty_strings(&self.path, cells)
+        };
+        bytes.resize(size, 0);
+        values.resize(count, Vec::new());
+        Ok(Holder { cells: bytes, values })
     }
 
-    /// Resolves the strings of one slot into `out` (row-major).
-    pub(super) fn strings_of(&self, prepared: &Prepared, out: &mut [Vec<u8>]) -> Result<()> {
+    /// Reads the cells of one slot per column, and the values that their references name, into the given part of the
+    /// cells: the number of the part, and how many there are.
+    pub(super) fn blobs_of(&self, prepared: &Prepared, part: (u64, u64), out: &mut Holder) -> Result<()> {
         let sources = Sources::of(self);
-        let slot = &prepared.slots[0];
+        let Some(slot) = prepared.slots.first() else { return Ok(()) };
         let shape = slot.selection.shape();
-        let mut refs = vec![0u8; out.len() * 16];
+        let item = self.item as usize;
+        let cells = out.cells.len() / item.max(1) / part.1.max(1) as usize;
+        let first = cells * part.0 as usize;
         {
             let mut full = shape.clone();
             if self.variable.steps {
                 full.insert(0, 1);
             }
-            let target = Target::dense(&mut refs, &full, 16)?;
-            execute::run(self, prepared, 0, &target, &sources)?;
+            let own = out.cells.get_mut(first * item..(first + cells) * item).unwrap_or_default();
+            execute::run(self, prepared, 0, &Target::dense(own, &full, item)?, &sources)?;
         }
-        let mut held: Vec<(usize, u32)> = Vec::new();
-        for visible in &prepared.resolved[0].visible {
-            let entry = &slot.candidates[visible.candidate].entry;
-            let cells = cells_of(&visible.lo[..shape.len()], &visible.hi[..shape.len()], &shape);
-            held.extend(cells.map(|cell| (cell, entry.source)));
+        let mut held: Vec<Held> = Vec::new();
+        let slots = prepared.slots.iter().zip(&prepared.resolved).zip(&prepared.columns);
+        for ((slot, resolved), column) in slots {
+            let Some(places) = self.places(column) else { continue };
+            for visible in &resolved.visible {
+                let source = slot.candidates[visible.candidate].entry.source;
+                let cells = cells_of(&visible.lo[..shape.len()], &visible.hi[..shape.len()], &shape);
+                held.extend(cells.flat_map(|cell| places.of(first + cell, source)));
+            }
         }
-        self.texts(&refs, held, out)
+        self.texts(held, out)
     }
 
-    /// Resolves the strings of a listing of this shape into `out` (row-major).
-    pub(super) fn strings_of_listed(
-        &self,
-        prepared: &Prepared,
-        shape: &[u64],
-        out: &mut [Vec<u8>],
-    ) -> Result<()> {
+    /// The same for a listing of this shape.
+    pub(super) fn blobs_of_listed(&self, prepared: &Prepared, shape: &[u64], out: &mut Holder) -> Result<()> {
         let sources = Sources::of(self);
-        let mut refs = vec![0u8; out.len() * 16];
-        execute::run(self, prepared, 0, &Target::dense(&mut refs, shape, 16)?, &sources)?;
-        let mut held: Vec<(usize, u32)> = Vec::new();
+        execute::run(
+            self,
+            prepared,
+            0,
+            &Target::dense(&mut out.cells, shape, self.item as usize)?,
+            &sources,
+        )?;
+        let mut held: Vec<Held> = Vec::new();
         for work in &prepared.plan.works {
             let source = prepared.slots[work.slot].candidates[work.entry].entry.source;
+            let column = prepared.columns.get(work.slot % prepared.columns.len().max(1));
+            let Some(own) = column.and_then(|column| self.places(column)) else { continue };
             let mut places = vec![0u64];
             for (picks, n) in work.cells.iter().flat_map(|cells| &cells.legs).zip(shape) {
                 let along = |at: &u64| {
@@ -94,17 +182,40 @@ impl Reading {
                 };
                 places = places.iter().flat_map(along).collect();
             }
-            held.extend(places.into_iter().map(|place| (place as usize, source)));
+            held.extend(places.into_iter().flat_map(|place| own.of(place as usize, source)));
         }
-        self.texts(&refs, held, out)
+        self.texts(held, out)
     }
 
-    /// Reads the strings that references name. `held`: cells, each with the source its string lies in.
-    fn texts(&self, refs: &[u8], held: Vec<(usize, u32)>, out: &mut [Vec<u8>]) -> Result<()> {
+    /// Where the references of a column are in a cell; `None` if it has none.
+    fn places(&self, column: &Column) -> Option<Places> {
+        if !column.leaf.dtype.is_blob() {
+            return None;
+        }
+        let mut before = 0;
+        for own in self.blob_columns() {
+            let (all, part) = (own.range(), column.range());
+            if own.number == column.number && all.start <= part.start && part.end <= all.end {
+                return Some(Places {
+                    item: self.item as usize,
+                    per_cell: self.values_per_cell() as usize,
+                    offset: column.leaf.offset as usize,
+                    first: before + (part.start - all.start) as usize / REFERENCE,
+                    count: column.leaf.repeat as usize,
+                });
+            }
+            before += own.leaf.repeat as usize;
+        }
+        None
+    }
+
+    /// Reads the values that references name.
+    fn texts(&self, held: Vec<Held>, out: &mut Holder) -> Result<()> {
         let sources = Sources::of(self);
+        let Holder { cells, values } = out;
         let mut wanted: Vec<(u32, std::ops::Range<u64>, (usize, u32))> = Vec::new();
-        for (cell, source) in held {
-            let r = &refs[cell * 16..cell * 16 + 16];
+        for (at, number, source) in held {
+            let Some(r) = cells.get(at..at + REFERENCE) else { continue };
             let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
             let len = u32::from_le_bytes([r[8], r[9], r[10], r[11]]);
             let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
@@ -112,12 +223,12 @@ impl Reading {
                 let end = position.checked_add(u64::from(len)).ok_or_else(|| {
                     Error::corrupt(format!("variable \"{}\": a string's place is out of range", self.path))
                 })?;
-                wanted.push((source, position..end, (cell, check)));
+                wanted.push((source, position..end, (number, check)));
             }
         }
         let fetches = coalesce(wanted, GAP, MAX_REQUEST);
         let mut take = |fetch: &Fetch<(usize, u32)>, bytes: &[u8]| {
-            for (range, (cell, check)) in &fetch.items {
+            for (range, (number, check)) in &fetch.items {
                 let at = (range.start - fetch.range.start) as usize;
                 let value = bytes.get(at..at + (range.end - range.start) as usize).unwrap_or_default();
                 if crc32(value) != *check {
@@ -127,7 +238,9 @@ impl Reading {
                         range.start, self.path
                     )));
                 }
-                out[*cell] = value.to_vec();
+                if let Some(place) = values.get_mut(*number) {
+                    *place = value.to_vec();
+                }
             }
             Ok(())
         };
@@ -165,15 +278,22 @@ impl Reading {
     }
 }
 
-/// This many empty strings, if memory suffices: a stored shape may state any number.
-pub(super) fn empty_strings(path: &str, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
-    let mut out: Vec<Vec<u8>> = Vec::new();
-    let room = cells.and_then(|n| usize::try_from(n).ok()).filter(|n| out.try_reserve_exact(*n).is_ok());
-    let cells = room.ok_or_else(|| {
-        Error::invalid(format!("the strings of \"{path}\" do not fit into memory; read a part"))
-    })?;
-    out.resize(cells, Vec::new());
-    Ok(out)
+/// Where the references of a column are.
+struct Places {
+    /// Bytes of a cell, and its values of any length.
+    item: usize,
+    per_cell: usize,
+    /// The first reference in the cell, the number of its value, and how many follow each other.
+    offset: usize,
+    first: usize,
+    count: usize,
+}
+
+impl Places {
+    fn of(&self, cell: usize, source: u32) -> impl Iterator<Item = Held> {
+        let (at, number) = (cell * self.item + self.offset, cell * self.per_cell + self.first);
+        (0..self.count).map(move |k| (at + k * REFERENCE, number + k, source))
+    }
 }
 
 /// Row-major numbers of the cells of a box.

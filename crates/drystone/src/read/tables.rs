@@ -1,4 +1,4 @@
-//! Subchunk tables: read, verified, decoded, kept in the handle's cache.
+//! Subchunk tables: read, verified, decoded, and kept in the handle's cache.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::base::error::must_exist;
 use crate::container::Inner;
 use crate::{Error, Result};
 
-/// A longer table is read from a far store only after asking for the length of its object.
+/// A table that is longer than this is read from a far store only after asking for the length of its object.
 pub(super) const FAR_TABLE: u64 = 1 << 20;
 
 impl Reading {
@@ -33,7 +33,8 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
     inner.tables.get(&(writer, part, piece.position), || {
         let damaged =
             |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));
-        // On a far store, asking for the length takes as long as reading the table, and the read reports the same.
+        // On a far store, asking for the length takes as long as reading the table, and the read reports the same
+        // error.
         let is_far = inner.store.features().far.is_some() && piece.length <= FAR_TABLE;
         let known = if is_far { u64::MAX } else { inner.store.len(&key).map_err(must_exist)? };
         if piece.position.checked_add(piece.length).is_none_or(|end| end > known) || piece.trailer > 0 {
@@ -50,7 +51,7 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
     })
 }
 
-/// The decoded table, and its size in memory.
+/// Decodes a table; also returns its size in memory.
 pub(super) fn decode_table(entry: &Entry, key: &str, bytes: &[u8]) -> Result<(Vec<Subchunk>, usize)> {
     let piece = &entry.piece;
     let damaged =

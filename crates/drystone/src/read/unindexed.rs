@@ -1,4 +1,4 @@
-//! Blocks that lack an index of their values, and the cells of a block as they were put, of which an index is made.
+//! Finds blocks that have no index of their values, and reads the cells of a block as they were put, to index them.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// The blocks of one leaf at one step.
+/// The blocks of one leaf at one step, by whether they have an index.
 #[derive(Debug, Default)]
 pub(crate) struct Unindexed {
-    /// Those that are visible somewhere and lack an index.
+    /// Visible blocks without an index.
     pub(crate) blocks: Vec<Entry>,
-    /// Those that have one.
+    /// The number of blocks with an index.
     pub(crate) indexed: u64,
 }
 
 impl Reading {
-    /// The blocks at a step (`None` for a variable without steps) of the one leaf that this reads, by whether they have
-    /// an index of their values: a replica of this number, or bins in place of the values if the number denotes bins.
-    /// Blocks of fewer than `least` bytes count as neither.
+    /// The blocks at a step (`None` for a variable without steps) of this reading's leaf, by whether they have an
+    /// index of their values. An index is a replica of this number, or, if the number denotes bins, bins in place of
+    /// the values. Blocks of fewer than `least` bytes count as neither.
     pub(crate) fn unindexed(&self, step: Option<u64>, replica: u32, least: u64) -> Result<Unindexed> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let all: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
@@ -58,7 +58,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The leaf that this reads, as an element of its own.
+    /// The leaf that this reads, as an element by itself.
     pub(crate) fn only_column(&self) -> Result<Column> {
         let [only] = self.leaves.as_slice() else {
             return Err(Error::invalid(format!("\"{}\" is not one member", self.path)));
@@ -68,8 +68,8 @@ impl Reading {
         Ok(column)
     }
 
-    /// The cells of a box, counted by `first` from the beginning of the variable, as these blocks of one leaf contain
-    /// them; `None` if one of the cells is in none of them.
+    /// The cells of a box as these blocks of one leaf contain them; `first` counts from the beginning of the
+    /// variable. `None` if one of the cells is in none of the blocks.
     pub(crate) fn cells_of(
         &self,
         column: &Column,

@@ -1,11 +1,12 @@
-//! What is known about the values of a selection before any is read: zones, each with its statistics.
+//! Zones: parts of a selection with statistics of their values, known before any value is read.
 //!
-//! A zone is the visible part of one stored subchunk, or a box of cells that were never written. Places are positions
-//! along the axes of the selection, without strides.
+//! A zone is the visible part of one stored subchunk, or a box of unwritten cells. Positions are counted along the
+//! axes of the selection, without strides.
 //!
 //! Invariants
 //! - the zones of a step are disjoint, and together they are the whole selection;
-//! - statistics cover all cells of the subchunk, of which the zone may be a part: the zone lacks whatever they exclude.
+//! - statistics cover all cells of the subchunk, of which the zone may be a part; so a zone has no value that they
+//!   exclude.
 
 use std::sync::Arc;
 
@@ -26,35 +27,35 @@ use crate::base::array::Target;
 use crate::base::cpus::threads;
 use crate::{Error, ErrorKind, Result};
 
-/// The most concurrent reads of a far store, each with a window of its own.
+/// The most concurrent reads of a far store, each with its own window.
 const MOST_AT_ONCE: u32 = 16;
 
-/// Commit, rank or writer, put: they decide which of two blocks is newer.
+/// Commit, rank or writer, put: decides which of two blocks is newer.
 pub(crate) type Age = (u64, u64, u64);
 
-/// Cells of a selection in one subchunk, or cells that were never written.
+/// Selected cells in one subchunk, or unwritten cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Zone {
     /// First position along each axis of the selection; 0 beyond.
     pub(crate) lo: [u64; MAX_NDIM],
     /// End position along each axis; 1 beyond.
     pub(crate) hi: [u64; MAX_NDIM],
-    /// The subchunk; `None`: the cells were never written.
+    /// The subchunk; `None` for unwritten cells.
     pub(crate) stored: Option<StoredZone>,
 }
 
-/// What is known about the subchunk of a zone.
+/// The subchunk of a zone, with its statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredZone {
-    /// Of all its values.
+    /// Statistics of all values of the subchunk.
     pub(crate) stats: Stats,
-    /// Cells of the subchunk.
+    /// Number of cells of the subchunk.
     pub(crate) cells: u64,
-    /// Bytes that it takes.
+    /// Stored bytes of the subchunk.
     pub(crate) bytes: u64,
-    /// Whether a part of it can be read separately.
+    /// Whether parts of it can be read separately.
     pub(crate) raw: bool,
-    /// Its number among those that have an index of their values.
+    /// Its number in `indexed`, if it has an index of its values.
     pub(crate) index: Option<u32>,
     /// Commit, order and put of its block.
     pub(crate) age: Age,
@@ -63,12 +64,19 @@ pub(crate) struct StoredZone {
 /// A zone whose subchunk has an index of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedZone {
-    /// Which of its cells the zone is.
+    /// The position of the zone's cells in the subchunk.
     pub(crate) part: SubchunkPart,
     pub(super) source: u32,
     pub(super) piece: StoredPiece,
     pub(super) step: u64,
     pub(super) encoding: Arc<Encoding>,
+}
+
+impl IndexedZone {
+    /// Whether the values are also stored without the index.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.encoding.replica > 0
+    }
 }
 
 /// The zones of a step.
@@ -86,17 +94,18 @@ impl Zone {
 }
 
 impl Reading {
-    /// Whether its bytes are on a far store.
+    /// Whether the bytes are on a far store.
     pub(crate) fn is_far(&self) -> bool {
         self.inner.window().is_some()
     }
 
-    /// Whether its store may run read programs, and should be asked.
+    /// Whether the store may run read programs and should be asked.
     pub(crate) fn runs_there(&self) -> bool {
         self.is_far() && self.inner.store.features().exec && self.programs != Programs::Never
     }
 
-    /// The zones of one step (any, for a variable without steps) of a selection without the step axis, in no order.
+    /// The zones of one step, in no order, for a selection without the step axis. `step` is ignored for a variable
+    /// without steps.
     pub(crate) fn zones(&self, step: u64, cells: &Selection) -> Result<Zones> {
         self.zones_of(step, cells).map_err(|e| self.reason(e))
     }
@@ -108,7 +117,8 @@ impl Reading {
         }
         let log = Reading { indexes: true, ..self.clone().from_log() };
         let mut slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
-        // A member has one slot, unless arrays in it were put in parts: then nothing is known about the whole.
+        // A member has one slot. If arrays in it were put in parts, it has several, and nothing is known about the
+        // whole.
         if slots.len() != 1 {
             slots.clear();
         }
@@ -138,7 +148,7 @@ impl Reading {
         let mut slots = read_plan::offered(slots, replica);
         let Some(slot) = slots.first_mut() else { return Ok(out) };
         let ndim = slot.selection.axes.len();
-        // Cells visible only below all blocks were never written.
+        // Cells that only this added block covers were never written.
         slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(log);
         let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
@@ -155,7 +165,7 @@ impl Reading {
             }
             let table = shown.first().and_then(|v| tables.get(&(0, v.candidate)));
             let raw = entry.encoding.chain.is_empty();
-            // An index counts cells in stored order; subchunks that are not stored row by row are scanned.
+            // An index counts cells in stored order; subchunks that are not stored row by row are scanned instead.
             let by_rows = entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
             let has_index =
                 !raw && by_rows && Chain::parse(&entry.encoding.chain).is_ok_and(|c| c.has_index());
@@ -188,12 +198,12 @@ impl Reading {
         Ok(out)
     }
 
-    /// Boxes of a selection at a step that were never written: first positions and ends.
+    /// The unwritten boxes of a selection at a step: first positions and ends.
     pub(crate) fn voids(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
         let log = self.clone().from_log();
         let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         let mut slots = read_plan::offered(&slots, 0);
-        // Arrays that were put in parts have several slots: then nothing is known about the whole.
+        // Arrays that were put in parts have several slots; then nothing is known about the whole.
         let [slot] = &mut slots[..] else { return Ok(Vec::new()) };
         slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(&log);
@@ -203,26 +213,26 @@ impl Reading {
         Ok(visible.map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
     }
 
-    /// The best number of concurrent reads: one per processor, and as many as a far store has under way.
+    /// The best number of concurrent reads: one per processor, or as many as a far store keeps in flight.
     pub(crate) fn at_once(&self) -> usize {
         let far = self.inner.window().map_or(0, |window| window.requests.min(MOST_AT_ONCE) as usize);
         threads().max(far)
     }
 
-    /// Reads a box as `read` does, without observing it: an operation of the engine itself.
+    /// Reads a box like `read`, for the engine itself: the read is not observed.
     pub(crate) fn read_unnoted(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.check_read(selection, out)?;
         self.read_box(selection, out).map_err(|e| self.reason(e))
     }
 
-    /// Reads listed cells as `read_listed` does, without observing it.
+    /// Reads listed cells like `read_listed`, for the engine itself: the read is not observed.
     pub(crate) fn read_listed_unnoted(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.read_cells(listing, out).map_err(|e| self.reason(e))
     }
 }
 
 impl Reading {
-    /// Warns that an index is not used; its values are scanned.
+    /// Warns that an index is not used and that its values are scanned.
     pub(super) fn warn_of_index(&self, error: &Error) {
         let warning = format!(
             "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it again",
@@ -232,13 +242,13 @@ impl Reading {
     }
 }
 
-/// Whether an error concerns an index stored beside the values, so that these can be read.
+/// Whether an error concerns an index that is stored beside the values, so that the values can be read.
 pub(super) fn is_of_index(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported)
 }
 
 impl StoredZone {
-    /// For cells about which nothing is known.
+    /// The statistics of cells about which nothing is known.
     fn unknown(cells: &Selection) -> StoredZone {
         let cells = cells.cells().unwrap_or(u64::MAX);
         StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None, age: (0, 0, 0) }
@@ -253,7 +263,7 @@ fn ends(cells: &Selection) -> [u64; MAX_NDIM] {
     hi
 }
 
-/// A block older than all others that contains all cells of a shape.
+/// A block that is older than all others and contains all cells of a shape.
 fn nothing(shape: &[u64]) -> Candidate {
     let mut entry = Entry { ndim: shape.len() as u8, subchunks: 1, ..Entry::default() };
     for (d, n) in shape.iter().enumerate().take(MAX_NDIM) {

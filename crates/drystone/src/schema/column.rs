@@ -1,14 +1,14 @@
-//! Types of the dataset language as element types, and where a declared value lies in the stored bytes.
+//! Types of the dataset language as element types, and the stored place of a declared value.
 //!
-//! A struct is a record in the layout that the language gives it; arrays directly above the element become dimensions of the
-//! variable, arrays inside a struct are members with a shape, always row by row.
+//! A struct is a record in the layout that the language gives it. Arrays directly above the element become dimensions
+//! of the variable. Arrays inside a struct are members with a shape, always row by row.
 
 use drystone_dataset::{ArrayType, Prim, Type};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 
 use crate::{Error, Result};
 
-/// The element below directly nested arrays, and their extents from the outermost.
+/// The element below directly nested arrays, and the extents of the arrays, outermost first.
 pub(crate) fn strip(ty: &Type) -> (&Type, Vec<u64>) {
     let (mut ty, mut extents) = (ty, Vec::new());
     while let Type::Array(array) = ty {
@@ -19,7 +19,7 @@ pub(crate) fn strip(ty: &Type) -> (&Type, Vec<u64>) {
     (ty, extents)
 }
 
-/// A type as the type of an element; arrays directly above it are left out.
+/// Converts a type to an element type. Arrays directly above it are ignored.
 pub(crate) fn dtype(ty: &Type) -> Result<DType> {
     let small = |n: u64| {
         u32::try_from(n)
@@ -42,7 +42,7 @@ pub(crate) fn dtype(ty: &Type) -> Result<DType> {
         }
         Type::Prim(Prim::Bytes(n)) => DType::Bytes(small(*n)?),
         Type::Prim(prim) => DType::Scalar(scalar(*prim)),
-        Type::Array(_) => return Err(Error::unsupported("an array is no element")), // stripped above
+        Type::Array(_) => return Err(Error::unsupported("an array is not an element")), // stripped above
     })
 }
 
@@ -66,17 +66,17 @@ fn scalar(prim: Prim) -> Scalar {
     }
 }
 
-/// Where the values of one declared column are stored.
+/// The stored place of one declared column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
-    /// The member that is read and written: the whole path, or the part down to an array of structs. `None`: the
+    /// The member that is read and written: the whole path, or its part down to an array of structs. `None` is the
     /// element itself.
     pub(crate) field: Option<String>,
-    /// Bytes from the beginning of that member to the value, at index 0 of every array in it.
+    /// Bytes from the beginning of the member to the value at index 0 of every array in it.
     pub(crate) at: u64,
-    /// Bytes between neighbours in the member, per index of the arrays in it.
+    /// Bytes in the member from one index to the next, for each array in it.
     pub(crate) strides: Vec<u64>,
-    /// Extents of arrays directly above the element: further dimensions of the variable.
+    /// Extents of arrays directly above the element, which are further dimensions of the variable.
     pub(crate) lead: Vec<u64>,
     /// The element type of the member.
     pub(crate) dtype: DType,
@@ -84,12 +84,12 @@ pub(crate) struct Column {
     pub(crate) item: u64,
 }
 
-/// Finds the column at a dotted path below a variable's type; `None` if the path does not lead to a value.
+/// Finds the column at a dotted path below a variable's type. `None` if the path leads to no value.
 pub(crate) fn column(ty: &Type, path: &str) -> Option<Column> {
     let (mut ty, lead) = strip(ty);
     let mut found =
         Column { field: None, at: 0, strides: Vec::new(), lead, dtype: dtype(ty).ok()?, item: ty.size() };
-    let mut whole = true; // no array was passed yet: the field grows with the path
+    let mut whole = true; // until the first array, the field grows with the path
     for name in path.split('.').filter(|name| !name.is_empty()) {
         let Type::Struct(structure) = ty else { return None };
         let field = structure.field(name)?;

@@ -1,12 +1,12 @@
-//! Texts in the dataset language that are kept in a schema.
+//! Texts in the dataset language that are stored in a schema.
 
 use drystone_dataset::Program;
 use drystone_format::schema::Declaration;
 
 use crate::{Error, Result};
 
-/// A declared text, parsed. It was valid when it was declared; a newer program may have written something that this one
-/// does not know.
+/// Parses a declared text. It was valid when it was declared, but a newer program may have used features unknown to
+/// this one.
 pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
     drystone_dataset::check(&declaration.text).map_err(|diagnostics| {
         Error::unsupported(format!(
@@ -16,7 +16,7 @@ pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
     })
 }
 
-/// Messages and advice of diagnostics, without places: those are in a text that the caller does not see.
+/// Messages and advice of diagnostics, without positions: the caller does not see the text.
 pub(crate) fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
     let one = |d: &drystone_dataset::Diagnostic| match &d.help {
         Some(help) => format!("{} ({help})", d.message),

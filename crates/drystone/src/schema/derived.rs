@@ -1,8 +1,8 @@
-//! Derived variables in a schema: how a text becomes a definition, and what a definition means.
+//! Derived variables in a schema: turns a text into a definition, and finds the meaning of a definition.
 //!
-//! A definition keeps its inputs by their ids, so renaming one changes nothing. An input is older than what is derived
-//! from it, so there are no circles. The shape of a derived variable follows its inputs: `settle` updates it before a
-//! schema is stored.
+//! A definition refers to its inputs by their ids, so renaming an input changes nothing. An input is older than the
+//! variables derived from it, so there are no circles. The shape of a derived variable follows its inputs: `settle`
+//! updates it before a schema is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use super::times::refuse_bare_times;
 use super::units::{self, Unit};
 use crate::{Error, Result};
 
-/// The longest chain of derived variables of which each is an input of the next.
+/// The longest chain of derived variables in which each is an input of the next.
 const MAX_DEPTH: usize = 16;
 /// The most evaluations of definitions that one value may need.
 const MAX_EVALUATIONS: usize = 256;
@@ -42,10 +42,10 @@ pub struct Definition {
     pub attrs: Attrs,
 }
 
-/// Where the values of a name in a definition come from.
+/// The source of a name's values.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// A variable, or a member of one; the axis of the grid for each of its dimensions.
+    /// A variable, or a member of one. `axes` gives the grid's axis for each of its dimensions.
     Variable { id: u32, member: Option<String>, axes: Vec<usize> },
     /// The index of the cell along an axis.
     Place(usize),
@@ -59,7 +59,7 @@ pub(crate) enum Origin {
 #[derive(Debug, Clone)]
 pub(crate) struct Derivation {
     pub(crate) field: Field,
-    /// Of each name of the tree.
+    /// The origin of each name of the tree.
     pub(crate) origins: Vec<Origin>,
     /// The type of each name.
     pub(crate) types: Vec<Type>,
@@ -70,7 +70,7 @@ pub(crate) struct Derivation {
 }
 
 impl Derivation {
-    /// The meaning of the definition of the variable at a path in a schema. Errors name the variable and the input that
+    /// Finds the meaning of a definition for the variable at a path. An error names the variable and the input that
     /// does not fit.
     pub(crate) fn of(schema: &Schema, path: &str, derived: &Derived) -> Result<Derivation> {
         let tree = Tree::decode(&derived.tree).map_err(|found| match found.unsupported {
@@ -84,10 +84,10 @@ impl Derivation {
             .map_err(|e| e.while_doing(format!("\"{path}\", which is derived")))
     }
 
-    /// Whether its values can be computed: its definition, and those of all inputs that are derived, are sound, and no
-    /// input was deleted.
+    /// Checks that values can be computed: the definition and those of all derived inputs are valid, and no input was
+    /// deleted.
     pub(crate) fn check(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
-        // Finds too deep nesting first, so the recursion is bounded.
+        // This call finds nesting that is too deep first, so the recursion is bounded.
         Derivation::of(schema, path, derived)?;
         for input in &derived.inputs {
             let of = schema.variables.get(&input.variable).and_then(|variable| variable.derived.as_ref());
@@ -106,10 +106,15 @@ impl Derivation {
             found.push(match input.map(|at| &inputs[at]) {
                 None => None,
                 Some(input) => Some(schema.variables.get(&input.variable).ok_or_else(|| {
-                    Error::not_found(format!(
-                        "its input \"{}\" was deleted; derive \"{path}\" anew, or delete it too",
-                        input.name
-                    ))
+                    // The name of the definition; the input may have been renamed before it was deleted.
+                    let deleted = match schema.resolve(&input.name) {
+                        None => format!("its input \"{}\" was deleted", input.name),
+                        Some(_) => format!(
+                            "its input, which was called \"{0}\", was deleted (\"{0}\" is another variable now)",
+                            input.name
+                        ),
+                    };
+                    Error::not_found(format!("{deleted}; derive \"{path}\" again, or delete it too"))
                 })?),
             });
         }
@@ -158,7 +163,7 @@ impl Derivation {
         Ok(Derivation { field, origins, types, shape, dims, steps })
     }
 
-    /// The shape of the result, without the step axis: components are the last axis.
+    /// The shape of the result without the step axis. Components are the last axis.
     pub(crate) fn result_shape(&self) -> Vec<u64> {
         let mut shape: Vec<u64> = self.field.axes().iter().map(|axis| self.shape[*axis]).collect();
         if self.field.components() > 1 {
@@ -183,7 +188,7 @@ impl Derivation {
     }
 }
 
-/// The rule in the words of expressions.
+/// The edge rule as expressions name it.
 pub(crate) fn expression_edge(edge: Edge) -> drystone_expression::Edge {
     match edge {
         Edge::OneSided => drystone_expression::Edge::OneSided,
@@ -193,7 +198,7 @@ pub(crate) fn expression_edge(edge: Edge) -> drystone_expression::Edge {
     }
 }
 
-/// For each name, whether its values are used: the others denote dimensions only.
+/// For each name, whether its values are used. Other names denote dimensions only.
 fn values_of(tree: &Tree) -> Vec<bool> {
     let nodes = tree.nodes();
     let (mut seen, mut out) = (vec![false; nodes.len()], vec![false; tree.names().len()]);
@@ -232,7 +237,7 @@ fn of_variable(
             let leaves = variable.dtype.leaves();
             let near = drystone_suggest::did_you_mean(&path, leaves.iter().map(|leaf| leaf.path.as_str()));
             let near = near.map(|near| format!("; {near}")).unwrap_or_default();
-            return Err(unfit(format!("is no member of it{near}")));
+            return Err(unfit(format!("is not a member of it{near}")));
         };
         if !found.shape.is_empty() {
             return Err(unfit("has elements that are arrays, on which there are no expressions".into()));
@@ -247,7 +252,8 @@ fn of_variable(
     let is_coordinate = is_coordinate(name, variable, dtype);
     if !is_value && !is_coordinate {
         return Err(unfit(
-            "is a variable that is no coordinate: it has one dimension and no steps, or give a number".into(),
+            "is not a coordinate variable, which has one dimension and no steps: use one, or give a number"
+                .into(),
         ));
     }
     let mut own = axes.clone();
@@ -281,7 +287,7 @@ fn spelt(name: &Name) -> String {
     [name.path()].into_iter().chain(name.members().iter().map(String::as_str)).collect::<Vec<_>>().join(".")
 }
 
-/// The variable that a definition makes, with the given id and uid.
+/// The variable that a definition creates, with the given id and uid.
 pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid: u64) -> Result<Variable> {
     let bad = |why: String| Error::invalid(format!("\"{path}\" cannot be derived: {why}"));
     let kind = Kind::from_name(&new.kind).ok_or_else(|| {
@@ -345,8 +351,8 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
     })
 }
 
-/// The text of the unit that values have according to the attributes of the inputs; `None` where it is unknown. An
-/// error says what does not fit.
+/// The text of the unit that values have according to the attributes of the inputs. `None` if it is unknown. An error
+/// states which units do not fit.
 fn units_of(schema: &Schema, tree: &Tree, inputs: &[Input]) -> std::result::Result<Option<String>, String> {
     let text = |name: &Name| {
         let input = inputs.iter().find(|input| input.name == name.path() && name.members().is_empty())?;
@@ -358,16 +364,15 @@ fn units_of(schema: &Schema, tree: &Tree, inputs: &[Input]) -> std::result::Resu
     let texts: Vec<Option<&str>> = tree.names().iter().map(text).collect();
     let known: Vec<Option<Unit>> = texts.iter().map(|text| text.and_then(Unit::parse)).collect();
     let Some(found) = units::of_tree(tree, &known)? else { return Ok(None) };
-    // Spelled as in the inputs, where it is their unit.
+    // If the unit is that of an input, it is spelled as in the input.
     let same = known.iter().zip(&texts).find(|(unit, _)| unit.is_some_and(|unit| unit == found));
     Ok(same.and_then(|(_, text)| text.map(str::to_owned)).or_else(|| found.text()))
 }
 
-/// The tree of a text, and the variables that its names denote, by name.
+/// Parses a text. Also returns the variables that its names denote, by name.
 fn read(schema: &Schema, text: &str) -> std::result::Result<(Tree, Vec<Input>), Wrong> {
     let is_group = |path: &str| !path.is_empty() && schema.groups.contains_key(path);
-    // `laplacian(u)` without dimensions takes those of the variables that the tree names; the defaults are replaced by
-    // them.
+    // `laplacian(u)` without dimensions uses those of the variables that the tree names; they replace these defaults.
     let mut dims: Vec<String> = ["x", "y", "z"].map(String::from).to_vec();
     for _ in 0..3 {
         let tree = parse_along(text, is_group, dims.clone())?;
@@ -382,7 +387,7 @@ fn read(schema: &Schema, text: &str) -> std::result::Result<(Tree, Vec<Input>), 
     Ok((tree, inputs))
 }
 
-/// The dimensions of the grid of the variables whose values a tree uses; empty names where they have none.
+/// The dimensions of the grid of the variables whose values a tree uses. Names are empty where dimensions have none.
 fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
     let values = values_of(tree);
     let named = tree.names().iter().zip(&values).filter(|(_, is_value)| **is_value);
@@ -396,8 +401,8 @@ fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
     }
 }
 
-/// The variables that the names of a tree denote: by their paths, and coordinates of dimensions in the groups of the
-/// others.
+/// The variables that the names of a tree denote: by their paths, and coordinates of dimensions in the groups of
+/// these variables.
 fn inputs_of(schema: &Schema, tree: &Tree) -> Vec<Input> {
     let values = values_of(tree);
     let mut found: BTreeMap<&str, u32> = BTreeMap::new();
@@ -438,7 +443,7 @@ fn coordinate<'s>(schema: &'s Schema, path: &str, dim: &str) -> Option<&'s Varia
 
 /// Refuses definitions that depend on too many others, so that a value takes bounded time and memory.
 fn check_nesting(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
-    // Inputs are older: ascending ids visit them first.
+    // Inputs are older, so ascending ids visit them first.
     let mut known: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     let measure = |derived: &Derived, known: &BTreeMap<u32, (usize, usize)>| {
         let below = derived.inputs.iter().filter_map(|input| known.get(&input.variable));
@@ -477,7 +482,7 @@ fn scalar_of(dtype: Type) -> Scalar {
 
 /// Updates the shapes of derived variables to those of their inputs, in the commit of a version on a base. A variable
 /// whose inputs no longer fit keeps its shape; reading it is then an error. Stored values that the change makes wrong
-/// are cut away: all of them, where a value may need cells at an edge that has moved.
+/// are cut away; if a value may need cells at an edge that has moved, all are.
 pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
     let derived: Vec<u32> = schema.variables.values().filter(|v| v.derived.is_some()).map(|v| v.id).collect();
     // Derived variables whose values may have changed although nothing was put.
@@ -488,7 +493,7 @@ pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
         };
         let meaning = Derivation::of(schema, "", &definition);
         let shape_of = |schema: &Schema, id: u32| schema.variables.get(&id).map(|v| v.shape.clone());
-        // Inputs that do not fit now may fit again later, when nothing of this change is visible any more.
+        // Inputs that do not fit now may fit again later, when nothing shows this change any more.
         let far = meaning.as_ref().map_or(true, |m| m.field.reaches() || m.field.reduces());
         let is_moved =
             definition.inputs.iter().map(|input| input.variable).any(|input| {
@@ -500,8 +505,8 @@ pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
             variable.shape = shape;
         }
         if is_moved {
-            // Also where none of its values are stored: values computed from it may be. Older cuts mean nothing any
-            // more.
+            // Applies even if none of its values are stored, since values computed from it may be. Older cuts no
+            // longer matter.
             moved.insert(id);
             variable.clips = vec![(version, vec![0; variable.shape.len()])];
             continue;

@@ -1,4 +1,4 @@
-//! Element types as codecs and statistics see them.
+//! Element types in the terms of codecs and statistics.
 
 use drystone_expression::Type;
 use drystone_format::dtype::{DType, Leaf, Scalar};
@@ -8,7 +8,7 @@ use drystone_transform::stats::ScalarKind;
 
 use crate::{Error, Result};
 
-/// No subchunk is larger than this when decoded.
+/// The greatest size of a decoded subchunk.
 pub(crate) const MAX_SUBCHUNK: u64 = 16 << 20;
 
 /// The statistics kind of a leaf.
@@ -32,7 +32,7 @@ pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
     }
 }
 
-/// The number that rules convert a scalar as; `None` for `bool`, which they only copy.
+/// The number type that rules convert a scalar as. `None` for `bool`, which rules only copy.
 pub fn rule_kind(scalar: Scalar) -> Option<NumberKind> {
     Some(match scalar {
         Scalar::I8 => NumberKind::I8,
@@ -53,7 +53,7 @@ pub fn rule_kind(scalar: Scalar) -> Option<NumberKind> {
     })
 }
 
-/// What a codec needs to know about a subchunk of a leaf.
+/// The information about a subchunk of a leaf that codecs need.
 pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     let (scalar, kind) = match &leaf.dtype {
         DType::Scalar(Scalar::C64) => (4, ScalarKind::F32),
@@ -66,9 +66,10 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
-/// What a codec needs to know about a subchunk of this shape, of a variable of this type.
+/// The information that codecs need about a subchunk of this shape, of a variable of this type.
 ///
-/// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
+/// Errors: `Unsupported` for records and strings of any length. Their cells are stored member by member, or as
+/// references.
 pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
     match &dtype.leaves()[..] {
         [leaf] if leaf.path.is_empty() && !leaf.dtype.is_blob() => Ok(logical(leaf, shape)),
@@ -78,7 +79,7 @@ pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
     }
 }
 
-/// The type in expressions; an error completes the sentence "`name` ...".
+/// The element type in expressions. An error completes the sentence "`name` ...".
 pub(crate) fn expression_type(dtype: &DType) -> std::result::Result<Type, String> {
     let scalar = match dtype {
         DType::Scalar(scalar) => *scalar,

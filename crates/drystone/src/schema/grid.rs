@@ -1,11 +1,11 @@
-//! How the cells of variables meet: the one with the most dimensions is the grid, the others join it.
+//! Joins the cells of variables: the one with the most dimensions is the grid, and the others join it.
 //!
-//! Dimensions are joined by their names or, where one of the two variables has no names, by equal shapes. Values repeat
-//! along a dimension that a variable lacks. Queries and derived variables follow this one rule.
+//! Dimensions are joined by their names, or by equal shapes if one of the two variables has no names. Values repeat
+//! along a dimension that a variable lacks. Queries and derived variables both follow this rule.
 
 use crate::{Error, Result};
 
-/// A shape without the step axis, and names of its dimensions. An empty list, or an empty name: no name.
+/// A shape without the step axis, with names of its dimensions. An empty list or an empty name means no name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shaped<'a> {
     pub(crate) name: &'a str,
@@ -13,19 +13,19 @@ pub(crate) struct Shaped<'a> {
     pub(crate) dims: &'a [String],
 }
 
-/// The shape of the grid, and the names of its dimensions or nothing; `None` if there are no variables.
+/// The shape of the grid, with the names of its dimensions if it has any. `None` if there are no variables.
 pub(crate) fn widest<'a>(all: impl Iterator<Item = Shaped<'a>> + Clone) -> Option<(Vec<u64>, Vec<String>)> {
     let mut each = all.clone();
     let first = each.next()?;
     let widest =
         each.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
     let mut dims = widest.dims.to_vec();
-    // A single dimension without a name takes the name of the variable, for coordinates named after their dimension.
+    // A single dimension without a name takes the name of the variable: coordinates are named after their dimension.
     if dims.iter().all(String::is_empty) {
         dims.clear();
     }
     if dims.is_empty() {
-        // Names of one that has the same shape.
+        // The names of a variable with the same shape.
         let named = |one: &Shaped<'_>| {
             one.shape == widest.shape && !one.dims.is_empty() && !one.dims.iter().any(String::is_empty)
         };
@@ -54,7 +54,7 @@ pub(crate) fn axes(one: Shaped<'_>, grid_shape: &[u64], grid_dims: &[String]) ->
     let unnamed = |dims: &[String]| dims.is_empty() || dims.iter().any(String::is_empty);
     let mut dims = dims.to_vec();
     if unnamed(&dims) && shape.len() == 1 {
-        // A coordinate variable is named like its dimension.
+        // A coordinate variable has the name of its dimension.
         let last = name.rsplit('/').next().unwrap_or(name).to_owned();
         if shape != grid_shape || grid_dims.contains(&last) {
             dims = vec![last];

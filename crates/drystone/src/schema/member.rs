@@ -1,6 +1,7 @@
 //! Members of records by path ("velocity.x"), and parts of array members ("velocity\[2\]", "cell\[0\].t\[1:3\]").
 //!
-//! A path leads to whole leaf members or, where it ends in an index of an array of numbers, to some elements of one.
+//! A path leads to whole leaf members. If it ends in an index of an array of numbers, it leads to some elements of a
+//! leaf.
 
 use drystone_format::dtype::{DType, Leaf, Member};
 use drystone_format::meaning::Meaning;
@@ -12,7 +13,7 @@ use crate::Error;
 pub struct FoundMember {
     /// Its element type.
     pub dtype: DType,
-    /// Shape of the elements per record element; empty for a single one.
+    /// Shape of its elements per record element; empty for a single one.
     pub shape: Vec<u64>,
     /// Bytes from the beginning of the record to the first element.
     pub offset: u32,
@@ -25,20 +26,20 @@ pub struct FoundMember {
 }
 
 impl FoundMember {
-    /// The meaning of its elements, from the meaning of the record.
+    /// The meaning of its elements, given the meaning of the record.
     pub fn meaning<'a>(&self, whole: Option<&'a Meaning>) -> Option<&'a Meaning> {
         whole?.of_member(self.names.iter().map(String::as_str))
     }
 }
 
-/// A leaf member, or a run of elements of one that is an array.
+/// A leaf member, or a run of elements of a leaf that is an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// The leaf, by its number in the type.
+    /// The number of the leaf in the type.
     pub(crate) number: u32,
-    /// The elements: `repeat` and `size` are theirs, `offset` is their place in what is read or put.
+    /// The elements: `repeat` and `size` describe them, `offset` is their offset in the element that is read or put.
     pub(crate) leaf: Leaf,
-    /// Bytes of the leaf before the elements.
+    /// Bytes of the leaf before these elements.
     pub(crate) from: u32,
     /// Bytes of the whole leaf.
     pub(crate) whole: u32,
@@ -50,13 +51,13 @@ impl Column {
         Column { number: number as u32, whole: leaf.size, from: 0, leaf }
     }
 
-    /// What distinguishes it from other columns of its variable: the leaf, the bytes of the leaf, their place in what
-    /// is read or put.
+    /// Identifies the column among those of its variable: the leaf, the bytes of the leaf, and their offset in the
+    /// element that is read or put.
     pub(crate) fn numbers(&self) -> [u32; 4] {
         [self.number, self.from, self.leaf.size, self.leaf.offset]
     }
 
-    /// The column of a type with these numbers; `None` if the type has no such leaf, or the leaf no such elements.
+    /// The column of a type with these numbers. `None` if the type has no such leaf, or the leaf no such elements.
     pub(crate) fn numbered(dtype: &DType, [number, from, size, offset]: [u32; 4]) -> Option<Column> {
         let leaf = dtype.leaves().into_iter().nth(number as usize)?;
         let whole = Column::of(number as usize, leaf);
@@ -95,8 +96,8 @@ impl Column {
     }
 }
 
-/// The member of a record at a path: names joined by dots, with an index after each array of records (`cell[2].x`); the
-/// last name may also have slices (`v[0:2, 1]`). Indices count from 0.
+/// The member of a record at a path: names joined by dots, with an index after each array of records (`cell[2].x`).
+/// The last name may also have slices (`v[0:2, 1]`). Indices count from 0.
 pub fn member(dtype: &DType, path: &str) -> Option<FoundMember> {
     let mut found = find(dtype, path)?;
     let leaves = dtype.leaves();
@@ -122,7 +123,7 @@ fn find(dtype: &DType, path: &str) -> Option<FoundMember> {
     candidates.into_iter().find_map(|(rest, m, first)| within(m, &path[path.len() - rest..], first))
 }
 
-/// What the `rest` of a path selects in a member whose first leaf has the number `first`.
+/// The member that the `rest` of a path selects in `m`, whose first leaf has the number `first`.
 fn within(m: &Member, rest: &str, first: usize) -> Option<FoundMember> {
     let (index, rest) = match rest.strip_prefix('[') {
         Some(inside) => inside.split_once(']').map(|(index, rest)| (Some(index), rest))?,
@@ -185,8 +186,8 @@ fn within(m: &Member, rest: &str, first: usize) -> Option<FoundMember> {
     })
 }
 
-/// The shape that an index such as `1, 0:2` selects from an array, and the numbers of the elements, row by row; axes
-/// without an index are taken whole.
+/// The shape that an index such as `1, 0:2` selects from an array, and the numbers of the selected elements, row by
+/// row. Axes without an index are taken whole.
 fn picked(index: &str, shape: &[u64]) -> Option<(Vec<u64>, Vec<u64>)> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let mut left = shape.iter();
@@ -217,13 +218,13 @@ fn picked(index: &str, shape: &[u64]) -> Option<(Vec<u64>, Vec<u64>)> {
     Some((kept, elements))
 }
 
-/// The error that a variable lacks a member, with the members that it has.
+/// The error for a variable without the requested member. It lists the members that exist.
 pub(crate) fn no_member(dtype: &DType, path: &str, field: &str) -> Error {
     let leaves = dtype.leaves();
     let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();
     Error::not_found(match dtype {
         DType::Record(_) => format!("\"{path}\" has no member \"{field}\"; it has: {}", known.join(", ")),
-        _ => format!("\"{path}\" has no member \"{field}\": it is no record, but {dtype}"),
+        _ => format!("\"{path}\" has no member \"{field}\": it is not a record, but {dtype}"),
     })
 }
 
@@ -298,11 +299,11 @@ mod tests {
             assert!(found.columns.iter().all(Column::is_part), "{path}");
         }
         assert_eq!(member(&outer, "p[1:2]").unwrap().columns.len(), 2);
-        assert_eq!(member(&outer, "t[1]").unwrap().offset, 64, "a member of that name");
+        assert_eq!(member(&outer, "t[1]").unwrap().offset, 64, "this is a member of that name");
     }
 
     #[test]
-    fn what_leads_nowhere_is_not_found() {
+    fn paths_that_lead_nowhere_are_not_found() {
         let outer = outer();
         for path in [
             "p.x",

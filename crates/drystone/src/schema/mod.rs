@@ -1,4 +1,4 @@
-//! Variables as the schema describes them: element types, members, declared texts, near misses of names.
+//! Variables in the schema: element types, members, declared texts, and suggestions for misspelt names.
 
 pub(crate) mod column;
 pub(crate) mod declared;

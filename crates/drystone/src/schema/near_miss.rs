@@ -4,7 +4,7 @@ use drystone_format::schema::{self, Name, Schema};
 
 use crate::Error;
 
-/// "No such variable", with the nearest names.
+/// The error "no such variable", with similar names.
 pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
     let known = schema.names.keys().chain(schema.groups.keys()).map(String::as_str);
     let hint = match drystone_suggest::nearest(path, known) {
@@ -19,7 +19,7 @@ pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
         return Error::not_found(format!("\"{path}\" is not a path: {why}{hint}"));
     }
     if schema.groups.contains_key(path) && !path.is_empty() {
-        return Error::not_found(format!("\"{path}\" is a group, no variable"));
+        return Error::not_found(format!("\"{path}\" is a group, not a variable"));
     }
     if let Some(Name::Link(target)) = schema.names.get(path) {
         return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which does not exist"));

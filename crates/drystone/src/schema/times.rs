@@ -7,7 +7,7 @@ use drystone_format::schema::Schema;
 use crate::schema::member::member;
 use crate::{Error, Result};
 
-/// What the integers of the variable or member stand for.
+/// The meaning of the integers of a variable or member.
 pub(crate) fn meaning(schema: &Schema, name: &Name) -> Option<Meaning> {
     let variable = schema.resolve(name.path())?;
     let whole = variable.meaning.as_ref();
@@ -17,7 +17,7 @@ pub(crate) fn meaning(schema: &Schema, name: &Name) -> Option<Meaning> {
     }
 }
 
-/// Refuses an expression that computes with the integers of instants or durations and does not say so.
+/// Refuses an expression that computes with the integers of instants or durations without converting them.
 pub(crate) fn refuse_bare_times(schema: &Schema, tree: &Tree) -> Result<()> {
     let shown = |name: &Name| match meaning(schema, name)? {
         Meaning::Instant(unit) => Some(format!("instants (datetime64{unit})")),

@@ -1,6 +1,6 @@
 //! Units of measure of expressions: SI units with prefixes, as `units` attributes spell them.
 //!
-//! A text that is not understood, an offset unit such as `degC`, and a number have no known unit; they are never
+//! A text that cannot be parsed, an offset unit such as `degC`, and a number have no known unit. They are never
 //! refused.
 //!
 //! Invariants
@@ -9,7 +9,7 @@
 
 use drystone_expression::{Binary, Node, NodeId, Over, Stencil, Tree, Unary};
 
-/// Powers of metre, kilogram, second, ampere, kelvin, mole and candela, and the factor before them.
+/// Powers of metre, kilogram, second, ampere, kelvin, mole and candela, with a factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Unit {
     factor: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Unit {
 
 const BASE: [&str; 7] = ["m", "kg", "s", "A", "K", "mol", "cd"];
 
-/// Symbols that take prefixes: factor, powers.
+/// Symbols that take prefixes: symbol, factor, powers.
 const SYMBOLS: [(&str, f64, [i8; 7]); 21] = [
     ("m", 1.0, [1, 0, 0, 0, 0, 0, 0]),
     ("g", 1e-3, [0, 1, 0, 0, 0, 0, 0]),
@@ -43,7 +43,7 @@ const SYMBOLS: [(&str, f64, [i8; 7]); 21] = [
     ("L", 1e-3, [3, 0, 0, 0, 0, 0, 0]),
 ];
 
-/// Symbols that take none.
+/// Symbols that take no prefixes.
 const WHOLE: [(&str, f64, [i8; 7]); 13] = [
     ("min", 60.0, [0, 0, 1, 0, 0, 0, 0]),
     ("h", 3600.0, [0, 0, 1, 0, 0, 0, 0]),
@@ -84,10 +84,10 @@ const PREFIXES: [(&str, f64); 20] = [
 ];
 
 impl Unit {
-    /// Of numbers without a unit.
+    /// The unit of dimensionless numbers.
     const ONE: Unit = Unit { factor: 1.0, powers: [0; 7] };
 
-    /// The meaning of a text: factors with integer powers, such as `m s-1`, `m/s`, `kg m^-3` or `hPa`. `None` if it is
+    /// Parses a unit: factors with integer powers, such as `m s-1`, `m/s`, `kg m^-3` or `hPa`. `None` if the text is
     /// not understood.
     pub(crate) fn parse(text: &str) -> Option<Unit> {
         let (mut unit, mut divided) = (Unit::ONE, false);
@@ -145,7 +145,7 @@ impl Unit {
         self.powers == other.powers && (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
     }
 
-    /// The text in base units, if the factor is 1.
+    /// The unit as a text in base units, if its factor is 1.
     pub(crate) fn text(self) -> Option<String> {
         if !self.is(Unit { factor: 1.0, ..self }) {
             return None;
@@ -172,7 +172,7 @@ fn symbol_of(text: &str) -> Option<Unit> {
     })
 }
 
-/// The unit of the value of a tree, given the units of its names; `None` where it is unknown. An error says which
+/// The unit of the value of a tree, given the units of its names. `None` if it is unknown. An error states which
 /// operands do not fit.
 pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit>, String> {
     let mut units: Vec<Option<Unit>> = Vec::with_capacity(tree.nodes().len());
@@ -182,7 +182,7 @@ pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit
             match (of(a), of(b)) {
                 (Some(x), Some(y)) if !x.is(y) => Err(mismatch(tree, (a, x), (b, y))),
                 (Some(x), Some(_)) => Ok(Some(x)),
-                // A number may mean anything.
+                // A number may have any unit.
                 (x, y) => Ok(x.or(y).filter(|_| is_constant(tree, a) || is_constant(tree, b))),
             }
         };
@@ -218,7 +218,7 @@ pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit
             },
             Node::Where(_, a, b) => alike(a, b)?,
             Node::Stencil(op, a, dim, distance) => {
-                // The numeric value of a distance has no known unit.
+                // A distance given as a number has no known unit.
                 let along = of(dim).filter(|_| distance.is_none());
                 let along = match op {
                     Stencil::Diff => along,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_mean_what_they_say() {
+    fn texts_are_parsed_as_units() {
         assert!(same("m/s", "m s-1") && same("km h^-1", "1 km/h") && !same("hPa", "Pa"));
         assert!(same("kg m2 s-2", "J") && same("N*m", "J") && same("mm", "mm") && !same("mm", "m"));
         for unknown in ["degC", "furlong", "m//s", "m/", "^2", "m1000", "days since 1970-01-01"] {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_have_units_or_say_what_does_not_fit() {
+    fn trees_have_units_or_name_the_operands_that_do_not_fit() {
         let unit = |text: &str| {
             let tree = drystone_expression::parse(text).unwrap();
             let of = |name: &drystone_expression::Name| match name.path() {

@@ -1,35 +1,39 @@
-//! What a writer accepts: ranks that do not mix with earlier writers, and members, boxes and transforms that fit the
-//! variable.
+//! Checks before a put: ranks that would mix with earlier writers are refused, and members, boxes and transforms must
+//! fit the variable.
 
 use super::bounds_only;
 use super::derived::{EXACT, bounds_chain};
 use crate::schema::element_type::logical;
-use drystone_format::dtype::DType;
+use drystone_format::dtype::{DType, Leaf};
 use drystone_format::log::Rank;
 use drystone_format::schema::Variable;
 use drystone_transform::{Chain, Transform};
 
 use crate::commit::adoption;
-use crate::commit::adoption::{Books, Damaged, Listing};
+use crate::commit::adoption::{Books, Damaged, Listing, Logs};
 use crate::container::Config;
 use crate::container::Inner;
 use crate::schema::member::{Column, member, no_member};
 use crate::{Error, Result};
 
-/// Refuses a ranked writer if earlier writers left steps that it would mix with.
+/// Refuses a ranked writer if earlier writers left steps that it would mix with. Records the steps that wait for a
+/// commit.
 pub(super) fn refuse_unfenced(
     inner: &Inner,
     base: &crate::Snapshot,
     rank: Rank,
     mut listing: Listing,
 ) -> Result<()> {
-    let (logs, _) = adoption::gather_from(inner, base, Damaged::GiveUp, None, &mut listing)?;
+    let (logs, _) = adoption::gather_from(inner, base, Damaged::GiveUp, Logs::All, &mut listing)?;
     let books = Books::new(base, base.sources(&inner.pages)?);
     for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
-        let Some(theirs) = log.header.rank else { continue };
         if !adoption::has_pending(log, &books) {
             continue;
         }
+        for (step, group) in adoption::waiting_steps(log, &books) {
+            inner.waiting.add(log.header.id, Some(step), group);
+        }
+        let Some(theirs) = log.header.rank else { continue };
         let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
                       writers again";
         if theirs.nranks != rank.nranks {
@@ -48,13 +52,14 @@ pub(super) fn refuse_unfenced(
     Ok(())
 }
 
-/// `Conflict` if ranked writers left anything that no recovery has dealt with; else the number of the last fence.
+/// Returns the number of the last fence. Errors: `Conflict` if ranked writers left anything that no recovery has
+/// settled.
 pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     let inner = &container.inner;
     inner.require_writable()?;
     let mut listing = Listing::begin(inner.store.as_ref());
     let (base, _) = inner.newest()?;
-    let (logs, _) = adoption::gather_from(inner, &base, Damaged::GiveUp, None, &mut listing)?;
+    let (logs, _) = adoption::gather_from(inner, &base, Damaged::GiveUp, Logs::All, &mut listing)?;
     let books = Books::new(&base, base.sources(&inner.pages)?);
     let left = |log: &&crate::log::scan::WriterLog| {
         !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)
@@ -71,7 +76,7 @@ pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     Ok(fence)
 }
 
-/// The leaf members to write, or parts of them, with offsets in an element of the given data.
+/// The leaf members to write, or parts of them, with their offsets in an element of the given data.
 pub(crate) fn members(
     path: &str,
     variable: &Variable,
@@ -110,17 +115,42 @@ pub(crate) fn members(
     Ok(found.columns)
 }
 
-/// Checks a block of strings or lists: its variable, its number of values, their lengths, and its box. Returns the
-/// offset.
+/// The columns of a variable of strings or lists, or of such a member of a record, with offsets in the references of a
+/// cell.
+pub(crate) fn blob_columns(path: &str, variable: &Variable, field: Option<&str>) -> Result<Vec<Column>> {
+    let Some(field) = field else {
+        let columns = Column::all(&variable.dtype);
+        return match &variable.dtype {
+            dtype if dtype.is_blob() => Ok(columns),
+            dtype if dtype.has_blobs() => Err(Error::invalid(format!(
+                "\"{path}\" holds {dtype}: give the member that the strings or lists are for, or whole records"
+            ))),
+            dtype => Err(Error::invalid(format!("\"{path}\" holds {dtype}, not strings or lists"))),
+        };
+    };
+    let found = member(&variable.dtype, field).ok_or_else(|| no_member(&variable.dtype, path, field))?;
+    match &found.dtype {
+        dtype if dtype.is_blob() => Ok(found.columns),
+        dtype => Err(Error::invalid(format!(
+            "member \"{field}\" of \"{path}\" holds {dtype}, not strings or lists"
+        ))),
+    }
+}
+
+/// Checks a block of strings or lists for some columns of one type: the number of values, their lengths, and the box.
+/// Returns the offset.
 pub(crate) fn check_strings(
     path: &str,
-    variable: &Variable,
+    (variable, columns): (&Variable, &[Column]),
     shape: &[u64],
     values: &[&[u8]],
     offset: Option<&[u64]>,
 ) -> Result<Vec<u64>> {
-    check_blobs(path, &variable.dtype, values)?;
-    if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
+    let repeat = columns.iter().map(|column| column.leaf.repeat).sum();
+    for column in columns.iter().take(1) {
+        check_blobs(path, &column.leaf, values)?;
+    }
+    if shape.iter().try_fold(repeat, |a: u64, n| a.checked_mul(*n)) != Some(values.len() as u64) {
         return Err(Error::invalid("the number of values does not fit the shape"));
     }
     if let Some(long) = values.iter().find(|value| value.len() as u64 > u64::from(u32::MAX)) {
@@ -178,7 +208,7 @@ pub(crate) fn check_box(
     Ok(offset)
 }
 
-/// How blocks of a variable are encoded: as configured, else as declared.
+/// The encoding of a variable's blocks: as configured, else as declared.
 pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
     if variable.transform == bounds_only::NAME {
         return Ok(Transform::Chain(bounds_chain()?));
@@ -200,39 +230,47 @@ pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Conf
     Ok(transform.clone())
 }
 
-/// Refuses elements of one size if the variable holds values of any length.
-pub(crate) fn require_fixed(path: &str, dtype: &DType) -> Result<()> {
-    let wanted = match dtype {
+/// Refuses elements of one size for a column of values of any length.
+pub(crate) fn require_fixed(path: &str, leaf: &Leaf) -> Result<()> {
+    let wanted = match &leaf.dtype {
         DType::String => "strings",
         other if other.is_blob() => "lists of numbers",
         _ => return Ok(()),
     };
-    Err(Error::invalid(format!("\"{path}\" holds {wanted}; give {wanted}, not fixed-size elements")))
+    Err(Error::invalid(format!(
+        "{} holds {wanted}; give {wanted}, not fixed-size elements",
+        named(path, leaf)
+    )))
 }
 
-/// Refuses values of any length that do not have the variable's type: texts are UTF-8, lists have whole numbers of
+/// The variable, or the member of a record, for messages.
+fn named(path: &str, leaf: &Leaf) -> String {
+    match leaf.path.as_str() {
+        "" => format!("\"{path}\""),
+        member => format!("member \"{member}\" of \"{path}\""),
+    }
+}
+
+/// Refuses values of any length that do not have the column's type: texts are UTF-8, lists have whole numbers of
 /// elements.
-fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
-    match dtype {
+fn check_blobs(path: &str, leaf: &Leaf, values: &[&[u8]]) -> Result<()> {
+    let wrong = match &leaf.dtype {
         DType::String => {
-            match values.iter().enumerate().find_map(|(n, text)| Some((n, std::str::from_utf8(text).err()?)))
-            {
-                None => Ok(()),
-                Some((n, e)) => {
-                    Err(Error::invalid(format!("text {n} of the block for \"{path}\" is not UTF-8: {e}")))
-                }
-            }
+            let broken = |(n, text): (usize, &&[u8])| Some((n, std::str::from_utf8(text).err()?));
+            let found = values.iter().enumerate().find_map(broken);
+            found.map(|(n, e)| format!("text {n} of the block for {} is not UTF-8: {e}", named(path, leaf)))
         }
         DType::Ragged(scalar) => {
             let size = scalar.size() as usize;
-            match values.iter().position(|list| list.len() % size != 0) {
-                None => Ok(()),
-                Some(n) => Err(Error::invalid(format!(
-                    "list {n} of the block for \"{path}\" has {} bytes, which is no multiple of the {size} of {scalar}",
-                    values[n].len()
-                ))),
-            }
+            values.iter().enumerate().find(|(_, list)| list.len() % size != 0).map(|(n, list)| {
+                format!(
+                    "list {n} of the block for {} has {} bytes, which is no multiple of the {size} of {scalar}",
+                    named(path, leaf),
+                    list.len()
+                )
+            })
         }
-        _ => Err(Error::invalid(format!("\"{path}\" holds {dtype}, not strings or lists"))),
-    }
+        dtype => Some(format!("{} holds {dtype}, not strings or lists", named(path, leaf))),
+    };
+    wrong.map_or(Ok(()), |wrong| Err(Error::invalid(wrong)))
 }

@@ -1,10 +1,9 @@
-//! Replicas of blocks that were committed before: their pieces lie in a log of their own, and only a commit names their
-//! entries.
+//! Replicas of committed blocks. Their pieces lie in a separate log, and only a commit names their entries.
 //!
 //! Invariants
 //! - the log has no step records, so no other commit takes anything from it, and no CLOSE, so garbage collection leaves
 //!   it alone while its process lives;
-//! - an entry has the age of its original: whatever hides one hides the other;
+//! - a replica's entry has the age of its original: newer blocks hide both or neither;
 //! - everything was handed to the store (`durable`: synced) before [`Aside::finish`] returns.
 
 use std::sync::Arc;
@@ -30,11 +29,11 @@ use crate::layout::Laid;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// Subchunks per thread that are encoded before they are stored.
+/// Number of subchunks that each thread encodes before they are stored.
 const EACH: usize = 2;
 
-/// Reads the cells of a box of a block, given by first cell relative to the block and extent; returns the chain for
-/// this box, if it differs from the block's.
+/// Reads the cells of a box of a block; the box is given by its first cell relative to the block and its
+/// extents. Returns the codec chain for this box if it differs from the block's.
 pub(crate) type Cells<'a> = dyn Fn(&[u64], &[u64]) -> Result<(Vec<u8>, Option<Chain>)> + Sync + 'a;
 
 /// Stores replicas of committed blocks.
@@ -64,8 +63,8 @@ impl Aside {
         Ok(Aside { inner, header, limit, part, uploads, beside })
     }
 
-    /// Stores a block of one leaf again, as the replica of this number; returns its size in bytes. `column` is the
-    /// leaf.
+    /// Stores the block of one leaf (`column`) again, as the replica with this number. Returns its stored
+    /// size in bytes.
     pub(crate) fn put(
         &mut self,
         original: &Entry,
@@ -104,7 +103,7 @@ impl Aside {
         Ok(bytes)
     }
 
-    /// Hands everything to the store; returns what a commit may then adopt.
+    /// Hands all pieces to the store. Returns what a commit may adopt.
     pub(crate) fn finish(mut self) -> Result<Beside> {
         self.end_part()?;
         self.uploads.settle(&self.inner, self.is_durable())?;
@@ -137,7 +136,7 @@ impl Aside {
     }
 }
 
-/// Reads and encodes boxes, a share on each thread.
+/// Reads and encodes boxes; each thread takes a share.
 fn encode(part: &BlockPart<'_>, boxes: &[&(Vec<u64>, Vec<u64>)], cells: &Cells<'_>) -> Result<Vec<Coded>> {
     let one = |(first, extent): &(Vec<u64>, Vec<u64>)| {
         let (data, chain) = cells(first, extent)?;

@@ -1,4 +1,5 @@
-//! From an array in the caller's memory to stored pieces: cut, gather, measure, encode.
+//! From an array in the caller's memory to stored pieces: cuts the block, gathers its cells, measures
+//! statistics, encodes.
 //!
 //! This module knows neither steps nor files, except the [`Segment`] that it writes to.
 
@@ -29,9 +30,10 @@ use crate::schema::member::Column;
 use crate::{Error, Result};
 /// Target size in bytes of subchunks along a curve, which are read whole.
 const CURVED_SUBCHUNK: u64 = 256 << 10;
-/// Bytes gathered, measured and checksummed at a time: they fit the second-level cache of any processor.
+/// Bytes that are gathered, measured and checksummed at a time. They fit the second-level cache of any
+/// processor.
 const SLAB: u64 = 64 << 10;
-/// Cells whose members are measured at a time.
+/// Number of cells whose members are measured at a time.
 const MEASURED: usize = 4096;
 /// A prefix for reads of less precision is stored separately for encoded subchunks of at least this many bytes.
 const PREFIX_WORTH: usize = 1 << 10;
@@ -67,17 +69,17 @@ pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, curved: bool
     edges
 }
 
-/// The numbers of a block's subchunks in storage order: along the Hilbert curve, so that the subchunks in a box are
-/// close together.
+/// The numbers of a block's subchunks in storage order. The order follows the Hilbert curve, so that the
+/// subchunks of a box are close together.
 pub(crate) fn stored_order(count: &[u64], cut: &[u64]) -> Vec<usize> {
     let grid: Vec<u64> = count.iter().zip(cut).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
     match chunk_order(&grid, 0, plan_layout::Order::Hilbert) {
         Ok(order) => order.into_iter().map(|n| n as usize).collect(),
-        Err(_) => (0..grid.iter().product::<u64>() as usize).collect(), // more than a curve is made for
+        Err(_) => (0..grid.iter().product::<u64>() as usize).collect(), // the grid exceeds the curve's limits
     }
 }
 
-/// Puts a list that is in storage order into the order of numbers.
+/// Reorders a list from storage order to the order of subchunk numbers.
 pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
     let mut by_number: Vec<(usize, T)> = order.iter().copied().zip(stored).collect();
     by_number.sort_unstable_by_key(|(number, _)| *number);
@@ -87,7 +89,7 @@ pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
 /// One block of one or more leaf members, ready to be stored.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockPart<'a> {
-    /// What is laid down, and how.
+    /// Where the cells of the block go, and in which form they are stored.
     pub(crate) laid: &'a Laid,
     /// The leaves of the put, in the numbering of `laid`.
     pub(crate) leaves: &'a [Column],
@@ -167,7 +169,8 @@ pub(crate) fn grid(count: &[u64], cut: &[u64]) -> Vec<(Vec<u64>, Vec<u64>)> {
     out
 }
 
-/// Cuts a box of cells into slabs of about [`SLAB`] bytes, in storage order: first cells and extents.
+/// Cuts a box of cells into slabs of about [`SLAB`] bytes, in storage order. Returns their first cells and
+/// extents.
 fn slabs(cells: &Form, first: &[u64], extent: &[u64], room: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
     let order: Vec<usize> = cells.dims().collect();
     let stored: Vec<u64> = order.iter().map(|&d| extent[d]).collect();
@@ -207,7 +210,7 @@ impl BlockPart<'_> {
         Form::dense(self.laid.count.len(), room).arranged(room, 0, self.laid.order.as_ref())
     }
 
-    /// The runs to copy of every element: members adjacent on both sides are one run.
+    /// The byte runs to copy for each element. Members that are adjacent in source and cell share a run.
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = self.members().map(|(_, leaf, at)| (leaf.offset, at, leaf.size)).collect();
         runs.sort_by_key(|(_, at, _)| *at);
@@ -221,7 +224,7 @@ impl BlockPart<'_> {
         runs
     }
 
-    /// Where the box lies in the source in stored form, if it does.
+    /// The bytes of the box in the source, if the source holds them in stored form.
     fn dense<'s>(&self, source: &Source<'s>, first: &[u64], extent: &[u64]) -> Option<&'s [u8]> {
         let cells = self.cells();
         let &[(offset, 0, len)] = &self.runs()[..] else { return None };
@@ -277,15 +280,15 @@ impl BlockPart<'_> {
         rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
     }
 
-    /// Whether the subchunks are taken directly from the source, which has them in stored form, or are a single one
-    /// that is packed with others.
+    /// Whether no cells need to be gathered ahead: the source has the subchunks in stored form, or the block
+    /// is one small subchunk that is packed with others.
     pub(crate) fn is_stored_as_it_is(&self, source: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> bool {
         let small = |extent: &[u64]| extent.iter().product::<u64>() as usize * self.room() < segment::DIRECT;
         matches!(grid, [(_, extent)] if small(extent))
             || grid.iter().all(|(first, extent)| self.dense(source, first, extent).is_some())
     }
 
-    /// The cells of a box in stored form: directly from the source, if it has them so.
+    /// The cells of a box in stored form: a slice of the source if it holds them so, else gathered.
     pub(crate) fn stored<'b>(
         &self,
         source: &Source<'b>,
@@ -340,7 +343,7 @@ impl BlockPart<'_> {
         Ok((piece, stats.iter().map(entry_stats).collect(), None))
     }
 
-    /// Copies one run of every cell of a box to the place that the strides give.
+    /// Copies one run of every cell of a box to the position that the strides give.
     fn copy_run(
         &self,
         source: &Source<'_>,
@@ -357,7 +360,7 @@ impl BlockPart<'_> {
         copy.run(source.bytes(), out).map_err(rule_error)
     }
 
-    /// The leaf whose elements the cells are, if they contain nothing else.
+    /// The leaf whose elements are the cells, if the cells contain nothing else.
     fn alone(&self) -> Option<&Leaf> {
         let mut members = self.members();
         members.next().map(|(_, leaf, _)| leaf).filter(|leaf| leaf.size == self.laid.room)
@@ -416,7 +419,7 @@ impl BlockPart<'_> {
             return Ok(Coded { bytes, meta, stats, histogram: Vec::new(), prefix: None });
         }
         self.chain.encode_keeping(data, &logical, &mut bytes, &mut meta, scratch).map_err(failed)?;
-        // Statistics describe what will be read, which rounding may have changed.
+        // Statistics describe the values that will be read; rounding may have changed those that were put.
         let mut rounded = Vec::new();
         let data = if self.chain.is_lossy() {
             rounded.resize(data.len(), 0);
@@ -433,14 +436,14 @@ impl BlockPart<'_> {
         {
             h.encode(&mut histogram);
         }
-        // A read of one of several members reads the common bytes completely.
+        // A read of one of several members reads the shared bytes completely.
         let prefix = self.alone().and_then(|_| self.chain.prefix(&bytes, data.len()));
         let prefix = prefix.filter(|prefix| bytes.len() >= PREFIX_WORTH && 2 * prefix.len <= bytes.len());
         Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram, prefix })
     }
 
-    /// The series of the piece of a block with this many subchunks: the pieces of other steps for the same cells.
-    /// `None` without steps, or if there are many pieces.
+    /// A number shared by the pieces of different steps that hold the same cells. `None` without steps, or if
+    /// the block has several subchunks.
     pub(crate) fn series(&self, place: &Place, subchunks: usize) -> Option<u64> {
         if place.step.is_none() || subchunks != 1 {
             return None;
@@ -472,8 +475,8 @@ impl BlockPart<'_> {
         Ok((piece, vec![entry_stats(&stats)], None))
     }
 
-    /// The index entries of a block whose subchunks are stored, one per member; for several subchunks a table is stored
-    /// first.
+    /// The index entries of a block whose subchunks are stored, one per member. A block of several subchunks
+    /// first stores its table.
     pub(crate) fn entries(
         &self,
         place: &Place,
@@ -527,7 +530,7 @@ impl BlockPart<'_> {
     }
 }
 
-/// Whose block it is.
+/// Identifies a block: step, variable and number of the put.
 pub(crate) struct Place {
     pub(crate) step: Option<u64>,
     pub(crate) variable: u32,

@@ -1,8 +1,8 @@
-//! Blocks with statistics and without values: what is stored of derived variables of the kind "bounds".
+//! Blocks that store statistics without values, for derived variables of the kind "bounds".
 
 use drystone_transform::{Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
 
-/// In place of a codec chain. No codec has this name.
+/// The transform's name in entries, in place of a codec chain. No codec has this name.
 pub(crate) const NAME: &str = "bounds";
 
 /// Stands for values that are not stored. It neither encodes nor decodes.

@@ -1,7 +1,7 @@
-//! Chains chosen for variables with the transform `auto`, and the reports that explain them.
+//! Codec chains chosen for variables with the transform `auto`, and the reports that explain the choices.
 //!
-//! A writer keeps its choice and chooses again after twice as many blocks, at the latest after 64: data changes, and
-//! trying must stay a small part of writing.
+//! A writer keeps a choice for a number of blocks, which doubles up to 64, and then chooses again. Data
+//! changes, and trying codecs must stay a small part of writing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::base::buffer_pool::Lent;
 use crate::base::sync::lock;
 use crate::{Error, Result};
 
-/// The most blocks after which a choice is made again.
+/// The most blocks that are written before a new choice.
 const LONGEST: u64 = 64;
 
 struct Kept {
@@ -37,8 +37,8 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// The chain for a block, chosen from its data if a choice is due. `bandwidth` is that of the store as measured, in
-    /// MB/s.
+    /// The chain for a block. If a choice is due, it is made from the block's data. `bandwidth` is the
+    /// measured bandwidth of the store, in MB/s.
     pub(crate) fn chain(
         &self,
         auto: &Auto,
@@ -68,13 +68,13 @@ impl Choices {
         Ok(chain)
     }
 
-    /// The newest choice of each variable, or member of a record, with its name.
+    /// The newest choice of each variable, or of each member of a record, with its name.
     pub(crate) fn reports(&self) -> Vec<(String, Arc<Choice>)> {
         lock(&self.kept).values().map(|kept| (kept.path.clone(), kept.choice.clone())).collect()
     }
 }
 
-/// The first member in a part's cells, and a name of the part for people.
+/// The number of the first member in a part's cells, and a name of the part for messages.
 fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
     let mut members = part.laid.members.iter().filter_map(|(n, _)| part.leaves.get(*n));
     let first = members.next();

@@ -1,4 +1,4 @@
-//! Commits of closed steps, and what follows them: storing values of derived variables.
+//! Commits of closed steps. Afterwards, values of derived variables are stored.
 
 use drystone_format::schema::Schema;
 
@@ -9,20 +9,22 @@ use crate::commit::transaction::Committed;
 use crate::container::Container;
 
 impl Container {
-    /// Makes closed steps visible (docs/design, "Commit"); if there is nothing new: the current snapshot.
+    /// Makes closed steps visible (docs/design, "Commit"). If there is nothing new, returns the current
+    /// snapshot.
     ///
-    /// Steps of ranked writers become visible only when every rank has closed them; the others are in `incomplete`. `Conflict`
-    /// if one rank of a step was closed by two writers.
+    /// Steps of ranked writers become visible only when every rank has closed them; the others are listed in
+    /// `incomplete`. Errors: `Conflict` if two writers closed one rank of a step.
     pub fn commit(&self) -> Result<Committed> {
         self.inner.require_writable()?;
         Ok(derived::follow(&self.inner, adoption::commit_all(&self.inner)?))
     }
 
-    /// Makes visible, in one commit, what these writers closed with [`Writer::seal`], and nothing of other writers.
+    /// Makes visible, in one commit, what these writers closed with [`Writer::seal`], and nothing of other
+    /// writers.
     ///
-    /// `change` may change the schema in the same commit: the writers may hold values of variables that it creates
-    /// ([`Writer::put_to`]). It gets the newest schema and the version that the commit will have, returns whether it
-    /// changed anything, and is called again if another commit was faster.
+    /// `change` may change the schema in the same commit: the writers may hold values of variables that it
+    /// creates ([`Writer::put_to`]). It receives the newest schema and the version that the commit will have,
+    /// and returns whether it changed anything. It is called again if another process committed first.
     pub fn commit_sealed(
         &self,
         writers: &[u64],

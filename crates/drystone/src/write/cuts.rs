@@ -1,4 +1,4 @@
-//! Into which subchunks a writer cuts a put: as the model says, or none; decided once per shape.
+//! Chooses the subchunks of a put by the cost model. The choice is made once per shape.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,14 +13,14 @@ use crate::container::{Container, Inner};
 use crate::layout::Laid;
 use crate::{Error, Result};
 
-/// Variable, bytes per cell, encoded, extents.
+/// Key of a choice: variable, bytes per cell, whether cells are encoded, extents.
 type Shape = (u32, u32, bool, Vec<u64>);
 /// Bytes of records that stay in a processor's second-level cache while they are split into members.
 const TOGETHER: u64 = 2 << 20;
-/// The most shapes that are remembered.
+/// The most shapes whose choice is kept.
 const MOST: usize = 1024;
 
-/// What was decided.
+/// The choices made so far.
 #[derive(Debug, Default)]
 pub(super) struct Cuts(Mutex<HashMap<Shape, Vec<u64>>>);
 
@@ -52,9 +52,9 @@ impl Cuts {
         Ok(edges)
     }
 
-    /// Edges of the subchunks of all members of a block of records, so small that those of all members stay in the
-    /// processor's cache while records are split. `None` if members are better stored one after the other: for small
-    /// blocks, and on stores that read larger pieces faster.
+    /// Edges of the subchunks of all members of a block of records, so small that the subchunks of all
+    /// members stay in the processor's cache while records are split. `None` if members are better stored one
+    /// after the other: for small blocks, and on stores that read larger pieces faster.
     pub(super) fn of_records(
         &self,
         inner: &Inner,
@@ -79,7 +79,7 @@ impl Cuts {
     }
 }
 
-/// How the model cuts a block, and where the expected reads come from.
+/// The model's cut of a block, and the origin of the expected reads.
 fn cut(
     inner: &Inner,
     (path, variable): (&str, &Variable),
@@ -98,8 +98,8 @@ fn cut(
 }
 
 impl Container {
-    /// How the model cuts a block of `count` cells of a variable, and where its expected reads come from. The block is
-    /// encoded if the variable has a transform.
+    /// The model's cut of a block of `count` cells of a variable, and the origin of the expected reads. The
+    /// block is encoded if the variable has a transform.
     pub fn cut_of(&self, path: &str, count: &[u64]) -> Result<(Cut, String)> {
         let variable = self.variable(path)?;
         if count.len() != variable.shape.len() && !variable.local {

@@ -1,13 +1,13 @@
 //! Storing values of derived variables, or statistics of them, after the commit that made the cells of their inputs
 //! visible.
 //!
-//! Why after it: a value may need cells that other writers put, and these are known once they are committed. Until the
-//! values are stored, and wherever they cannot be, reads compute them.
+//! A value may need cells of other writers, which are known only after their commit; so values are stored
+//! after it. Until they are stored, and wherever they cannot be, reads compute them.
 //!
 //! Invariants
 //! - a failure here does not affect the commit: reads compute what is not stored;
-//! - blocks record from which snapshot they were computed, so reads show only current values, whoever commits them and
-//!   when.
+//! - blocks record the snapshot from which they were computed, so reads show only current values, whichever
+//!   process commits them and whenever it does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ use crate::history::snapshot::Snapshot;
 use crate::read::{Reading, first_put};
 use crate::{Error, Result};
 
-/// The most bytes of values that are computed after one commit.
+/// The most bytes of values computed after one commit.
 const BUDGET: u64 = 1 << 30;
-/// The most cells of a stored block.
+/// The most cells of one stored block.
 const MOST: u64 = 1 << 22;
-/// Cells per part with statistics of its own, in stored values and where only statistics are stored.
+/// Number of cells that share statistics, in stored values and where only statistics are stored.
 const ZONE: u64 = 1 << 15;
 const BOUNDS_ZONE: u64 = 1 << 12;
-/// A box with unknown cells is split down to parts of this many cells.
+/// A box with unknown cells is halved until its parts have this many cells.
 const LEAST: u64 = 1 << 9;
-/// The most blocks that one commit stores: their numbers share the number of a put with a version.
+/// The most blocks that one commit stores: the number of a put holds the version and the number of the block.
 const MOST_BLOCKS: u64 = 1 << 23;
 
-/// In place of a transform: values are stored exactly, whatever a configuration says, which may be lossy. No codec has
-/// this name.
+/// The transform's name for values that are stored exactly: a configuration, which may be lossy, does not
+/// apply. No codec has this name.
 pub(super) const EXACT: &str = "(exact)";
 
-/// What was stored of derived variables.
+/// Reports which values of derived variables were stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredDerived {
     /// Blocks stored.
@@ -51,11 +51,11 @@ pub struct StoredDerived {
     pub cells: u64,
     /// Bytes of these values.
     pub bytes: u64,
-    /// Boxes that the budget excluded.
+    /// Number of boxes left out because the budget was spent.
     pub left: u64,
 }
 
-/// What is looked at.
+/// Selects the variables and steps to store, and the budget of bytes.
 struct Asked<'a> {
     /// Paths of variables; `None`: all.
     paths: Option<&'a [String]>,
@@ -64,7 +64,7 @@ struct Asked<'a> {
     budget: u64,
 }
 
-/// Stores the values that a commit makes necessary. A failure is only noted.
+/// Stores the values that a commit makes necessary. A failure is only added to the commit's notes.
 pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
     if !done.changed || done.touched.is_empty() {
         return done;
@@ -89,9 +89,9 @@ pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
 }
 
 impl Container {
-    /// Computes and stores outdated values or statistics of derived variables: of all or some (`paths`), at all steps
-    /// or some. Computes at most `budget` bytes of values if one is given. Errors: `NotFound`, `InvalidArgument` for a
-    /// path of which nothing is stored, and those of reading the inputs.
+    /// Computes and stores outdated values or statistics of derived variables: of all variables or those in
+    /// `paths`, at all steps or some. Computes at most `budget` bytes of values if one is given. Errors:
+    /// `NotFound`; `InvalidArgument` for a path whose kind stores nothing; errors of reading the inputs.
     pub fn store_derived(
         &self,
         paths: Option<&[String]>,
@@ -115,7 +115,7 @@ impl Container {
     }
 }
 
-/// Stores what is outdated in a snapshot; returns the snapshot that contains it, if there is something new.
+/// Stores outdated values of a snapshot. Returns the snapshot that contains them, if any were stored.
 fn fill(
     inner: &Arc<Inner>,
     snapshot: &Arc<Snapshot>,
@@ -211,7 +211,7 @@ impl Filling<'_> {
     }
 }
 
-/// The variable in the form in which its values are put.
+/// The variable in the form in which its values are put: exact values, or statistics only.
 fn stored_form(variable: &Variable, bounds: bool) -> Variable {
     let mut own = variable.clone();
     own.derived = None;
@@ -254,8 +254,8 @@ fn known_parts(reading: &Reading, step: Option<u64>, part: &Selection) -> Result
 /// A box: first cell and extents.
 type Cut = (Vec<u64>, Vec<u64>);
 
-/// Disjoint boxes of known cells: the box that encloses them or, if that contains unknown ones, those of its halves,
-/// down to a size that is worth a block.
+/// Disjoint boxes of known cells. A box that encloses the known cells is halved while it contains unknown
+/// cells, down to a size that is worth a block.
 fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
     let (mut open, mut out) = (vec![(vec![0; shape.len()], shape.to_vec())], Vec::new());
     while let Some(outer) = open.pop() {
@@ -307,7 +307,7 @@ fn enclosing(known: &[u8], shape: &[u64], (lo, count): &Cut) -> Option<Cut> {
     })
 }
 
-/// The values of a box of a dense array.
+/// Copies the values of a box out of a dense array.
 fn cut_out(values: &[u8], shape: &[u64], item: usize, part: (&[u64], &[u64])) -> Vec<u8> {
     let mut out = Vec::with_capacity(part.1.iter().product::<u64>() as usize * item);
     each_row(shape, part, |_, at, len| {
@@ -316,7 +316,8 @@ fn cut_out(values: &[u8], shape: &[u64], item: usize, part: (&[u64], &[u64])) ->
     out
 }
 
-/// Calls `act` for each row of a box of a dense array with its position, its first cell and its length.
+/// Calls `act` for each row of a box of a dense array, with the row's position, its first cell and its
+/// length.
 fn each_row(shape: &[u64], (lo, count): (&[u64], &[u64]), mut act: impl FnMut(&[u64], usize, usize)) {
     if count.contains(&0) {
         return;

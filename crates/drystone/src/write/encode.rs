@@ -1,4 +1,4 @@
-//! Encoding the subchunks of a put, and storing values outside the cells.
+//! Encodes the subchunks of a put, and stores strings outside the cells.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -15,8 +15,8 @@ use crate::log::extent::{Give, Pieces};
 use crate::log::segment::Segment;
 use crate::{Error, Result};
 
-/// Stores encoded subchunks of a block that has `several`: first the separate prefixes, one after the other, then the
-/// others and the rests.
+/// Stores encoded subchunks of a block that has `several`: first the separate prefixes one after the other,
+/// then the remaining bytes of the subchunks.
 pub(super) fn store_coded(segment: &mut Segment, coded: &[Coded], several: bool) -> Result<Vec<StoredChunk>> {
     let mut prefixes = Vec::with_capacity(coded.len());
     for coded in coded {
@@ -37,7 +37,7 @@ pub(super) fn store_coded(segment: &mut Segment, coded: &[Coded], several: bool)
     coded.iter().zip(prefixes).map(one).collect()
 }
 
-/// Encodes subchunks, in parallel if that pays.
+/// Encodes subchunks, on several threads if that pays.
 pub(super) fn encode_all(
     part: &BlockPart<'_>,
     data: &Source<'_>,
@@ -73,7 +73,7 @@ pub(super) fn encode_all(
 
 /// The shared state of the threads that encode a block.
 struct Turns {
-    /// The subchunk to encode next, and the number handed to the store.
+    /// Number of the subchunk to encode next; `stored` counts those handed to the store.
     next: usize,
     stored: usize,
     /// Encoded subchunks from `stored` on.
@@ -85,13 +85,13 @@ struct Encoding<'a> {
     part: &'a BlockPart<'a>,
     data: &'a Source<'a>,
     grid: &'a [(Vec<u64>, Vec<u64>)],
-    /// The most subchunks that are encoded or being encoded.
+    /// The most subchunks that are being encoded, or are encoded and not yet stored.
     window: usize,
     turns: Mutex<Turns>,
     moved: Condvar,
 }
 
-/// Ends the encoding for all threads, whether this one succeeds or fails.
+/// Dropping it ends the encoding for all threads, after success as after failure.
 struct Ending<'a, 'e>(&'e Encoding<'a>);
 
 impl Drop for Ending<'_, '_> {
@@ -101,9 +101,10 @@ impl Drop for Ending<'_, '_> {
     }
 }
 
-/// Encodes the subchunks of `grid` and passes them to `store`, in their order and one or more at a time, while others
-/// are encoded. The calling thread stores what is ready, and encodes if nothing is. From the first subchunk of a batch
-/// with a separate prefix on, the batch is passed together: prefixes stand one after the other.
+/// Encodes the subchunks of `grid` on several threads and passes them to `store` in order, one or more at a
+/// time. The calling thread stores subchunks that are ready, and encodes if none is. Once a subchunk of a
+/// batch has a separate prefix, the rest of the batch is passed together, because prefixes stand one after
+/// the other.
 pub(super) fn encode_and_store(
     part: &BlockPart<'_>,
     data: &Source<'_>,
@@ -129,7 +130,7 @@ pub(super) fn encode_and_store(
 }
 
 impl Encoding<'_> {
-    /// The next subchunk, if one may be begun now.
+    /// Claims the next subchunk, if the window admits one.
     fn claim(&self, turns: &mut Turns) -> Option<usize> {
         let number = turns.next;
         let may = number < self.grid.len() && number < turns.stored + self.window;
@@ -150,7 +151,7 @@ impl Encoding<'_> {
         self.moved.wait(turns).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encodes until there is nothing more to begin.
+    /// Encodes until no subchunk is left to claim.
     fn help(&self) {
         let ending = Ending(self);
         let mut encoder = Lent::<Encoder>::take();
@@ -165,11 +166,11 @@ impl Encoding<'_> {
                 None => turns = self.wait(turns),
             }
         }
-        // Only a panic ends the work of the other threads.
+        // The guard is forgotten: only a panic of a helper ends the work of the other threads.
         std::mem::forget(ending);
     }
 
-    /// Stores what is ready, and encodes if nothing is.
+    /// Stores subchunks that are ready, and encodes if none is.
     fn lead(&self, per_batch: usize, store: &mut dyn FnMut(&[Coded]) -> Result<()>) -> Result<()> {
         let mut encoder = Lent::<Encoder>::take();
         let mut batch: Vec<Coded> = Vec::new();
@@ -190,7 +191,7 @@ impl Encoding<'_> {
                         drop(turns);
                         self.encode(number, &mut encoder);
                     }
-                    // Another thread has it, or ended all.
+                    // Another thread is encoding it, or the encoding was ended.
                     None if turns.next > self.grid.len() => {
                         return Err(Error::corrupt("encoding ended early"));
                     }
@@ -213,15 +214,17 @@ impl Encoding<'_> {
 
 /// Blocks of at least this size are worth a second thread.
 const OVERLAP: u64 = 2 << 20;
-/// Parts between the thread that makes them and the thread that hands them to the store.
+/// The most parts between the thread that makes them and the thread that stores them.
 const UNDER_WAY: usize = 3;
 
-/// Stores the raw subchunks of blocks with one grid, given in storage order: of each subchunk the pieces of all blocks,
-/// so that records are split while they are in the processor's cache. The results are in the given order.
+/// Stores the raw subchunks of blocks that share one grid, in storage order. For each subchunk it stores the
+/// pieces of all blocks, so that records are split while they are in the processor's cache. The results are
+/// in the given order.
 ///
-/// With `two` threads one makes the pieces and the other hands them over; without, each part is handed over while it is
-/// in the cache, which takes the least processor time. (With both threads making shares of the subchunks and taking
-/// turns to hand them over, it took 1.1 to 1.4 times as long if other programs used the processors: the thread whose
+/// With `two` threads, one makes the pieces and the other hands them to the store. Otherwise each part is
+/// handed over while it is in the cache, which takes the least processor time. A third scheme, in which both
+/// threads make pieces and take turns to hand them over, took 1.1 to 1.4 times as long while other programs
+/// used the processors: the thread whose turn it is may not be running.
 /// turn it is may not be running.)
 pub(super) fn store_gathered(
     blocks: &[BlockPart<'_>],
@@ -263,13 +266,13 @@ pub(super) fn store_gathered(
             make(&mut |part| {
                 let made = std::mem::replace(part, spare.try_recv().unwrap_or_else(|_| Lent::take()));
                 part.clear();
-                // It is not taken if an earlier one could not be handed over; that error is returned.
-                full.send(made).map_err(|_| Error::corrupt("what was made is not taken"))
+                // The receiver is gone only if storing an earlier part failed; that error is returned.
+                full.send(made).map_err(|_| Error::corrupt("the storing thread ended early"))
             })
         });
         for part in ready {
             segment.add(part.bytes())?;
-            // The other thread ends when it needs no more.
+            // A failed send is ignored: the other thread has ended because it needs no more parts.
             let _ = back.send(part);
         }
         maker

@@ -51,18 +51,18 @@ pub use putting::BlockSink;
 use uploads::Uploads;
 
 impl Container {
-    /// Creates a writer (see [`Writer`]).
+    /// Creates a [`Writer`].
     pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
         Writer::open(self.inner.clone(), options)
     }
 }
 
-/// How to open a writer.
+/// Options for opening a writer.
 #[derive(Debug, Clone, Default)]
 pub struct WriterOptions {
-    /// Rank and number of ranks, for programs in which every rank closes every step.
+    /// Rank and number of ranks, for programs whose ranks all close every step.
     pub rank: Option<(u32, u32)>,
-    /// The run of this writer (ranked writers); the number of the last fence if not given.
+    /// The run that a ranked writer belongs to. Default: the number of the last fence.
     pub run: Option<u64>,
     /// A new log part begins when the segment passes this many bytes.
     pub segment_limit: Option<u64>,
@@ -71,16 +71,17 @@ pub struct WriterOptions {
 }
 
 const SEGMENT_LIMIT: u64 = 4 << 30;
-/// Without append a part of at most this size is held in memory until it is put.
+/// The largest part held in memory until it is put, on stores without append.
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
-/// The same on a far store, where several parts are uploaded at once, if they are not uploaded in pieces.
+/// The same limit on a far store, which uploads several parts at once, where parts are not uploaded in
+/// pieces.
 const FAR_PART_LIMIT: u64 = 8 << 20;
-/// The same on a far store that appends: it limits the size of objects, and spreads reads over them.
+/// The largest part on a far store that appends. It limits the size of objects, and spreads reads over them.
 const FAR_APPENDED_LIMIT: u64 = 32 << 20;
 
 struct OpenStep {
     step: u64,
-    /// Id and uid of what was put.
+    /// Id and uid of each variable that was put.
     variables: BTreeMap<u32, u64>,
     replace: bool,
     group: Option<u64>,
@@ -92,7 +93,7 @@ struct OpenStep {
 struct State {
     part: Part,
     done: Vec<PartFrom>,
-    /// The whole idx of the last complete part, if it is short.
+    /// The complete idx of the last ended part, if it is short.
     ended: Option<Tail>,
     unsynced: BTreeSet<String>,
     open: Option<OpenStep>,
@@ -101,9 +102,9 @@ struct State {
     groups: u64,
     puts: u64,
     last_step: Option<u64>,
-    /// The part, and its watermark, after this writer's last commit.
+    /// Number and watermark of the part after this writer's last commit.
     settled: Option<(u32, u64)>,
-    /// Without append: parts that are being uploaded.
+    /// On stores without append: parts that are being uploaded.
     uploads: Uploads,
     generation: u64,
     failed: Option<Error>,
@@ -124,10 +125,11 @@ struct Shared {
     choices: Choices,
     layout: BlockLayout,
     cuts: Cuts,
-    /// The storage target of the first part, once a put has shown this writer's place in the grid of processes.
+    /// The storage target of the first part. It is set by the first put, which shows this writer's place in
+    /// the grid of processes.
     target: OnceLock<u64>,
     state: Mutex<State>,
-    /// Variables that were put, in the schema in which they were found.
+    /// Variables that were put, looked up in the schema that was current then.
     named: Mutex<Named>,
 }
 
@@ -137,7 +139,7 @@ struct Named {
     variables: HashMap<String, Arc<Variable>>,
 }
 
-/// Longest segment on this store.
+/// The largest segment on this store.
 fn limit_on(inner: &Inner, limit: u64) -> u64 {
     match inner.store.features() {
         _ if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) => limit.min(PART_LIMIT),
@@ -148,7 +150,7 @@ fn limit_on(inner: &Inner, limit: u64) -> u64 {
     }
 }
 
-/// Writes blocks. Clones share the log; calls from several threads are serialised (encoding runs in parallel).
+/// Writes blocks. Clones share the log. Calls from several threads are serialised; encoding runs in parallel.
 #[derive(Clone)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -160,7 +162,7 @@ impl Writer {
         Self::open_as(inner, options, if alone { Promise::Manifest } else { Promise::Record })
     }
 
-    /// The same for a caller that knows who commits the steps, and when.
+    /// Opens a writer for a caller that defines how its steps are committed.
     pub(crate) fn open_as(inner: Arc<Inner>, options: WriterOptions, promise: Promise) -> Result<Self> {
         inner.require_writable()?;
         let rank = match options.rank {
@@ -178,7 +180,7 @@ impl Writer {
             }
         };
         let listing = rank.map(|_| Listing::begin(inner.store.as_ref()));
-        // A writer alone commits each step, and checks then whether the container was replaced.
+        // A writer without other ranks commits each step, and then checks whether the container was replaced.
         let alone = rank.is_some_and(|rank| rank.nranks == 1) && promise == Promise::Manifest;
         let (base, _) = if alone { inner.newest_to_change()? } else { inner.newest()? };
         if let (Some(rank), Some(listing)) = (rank, listing) {
@@ -231,23 +233,24 @@ impl Writer {
         Ok(Writer { shared: Arc::new(shared) })
     }
 
-    /// Its id, which is in the names of its log.
+    /// The writer's id, which is part of the names of its log.
     pub fn id(&self) -> u64 {
         self.shared.id
     }
 
-    /// Its run; `None` without rank.
+    /// The writer's run; `None` without a rank.
     pub fn run(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.run)
     }
 
-    /// The choices of `auto` for the variables that this writer put, by name (`P.x` for a member), each with its
-    /// report.
+    /// The choices of `auto` for the variables that this writer put, by name (`P.x` for a member), each with
+    /// its report.
     pub fn choices(&self) -> Vec<(String, Arc<Choice>)> {
         self.shared.choices.reports()
     }
 
-    /// Begins a step: the given one, or the one after the last committed (or this writer's last). Returns its number.
+    /// Begins a step: the given one, or the one after the last committed step (or this writer's last step).
+    /// Returns its number.
     pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
         let mut state = self.state()?;
         if let Some(open) = &state.open {
@@ -284,7 +287,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Discards the open step: nothing of it will be visible.
+    /// Discards the open step: none of its blocks becomes visible.
     pub fn abort_step(&self) -> Result<()> {
         if lock(&self.shared.state).failed.is_some() {
             return Ok(()); // reported when it failed; its step was never promised
@@ -304,7 +307,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands all staged bytes to the store. A step becomes visible by its end and a commit, not by this.
+    /// Hands all staged bytes to the store. Only the end of a step and a commit make it visible.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state()?;
         if !self.appends() {
@@ -313,11 +316,11 @@ impl Writer {
         self.guard(&mut state, |_, state| state.part.segment.flush())
     }
 
-    /// Syncs the log, once it is sealed or closed. A [`crate::Container::flush`] does the same for one log after the
-    /// other; this way many writers do it at the same time.
+    /// Syncs the log after it was sealed or closed. [`crate::Container::flush`] syncs one log after the
+    /// other; many writers can call this method at the same time.
     pub fn sync(&self) -> Result<()> {
         if self.tiers().is_some() && !self.durable() {
-            self.shared.inner.bring_writer_home(self.shared.id)?;
+            self.shared.inner.drain_writer(self.shared.id)?;
             return self.sync_records();
         }
         if !self.appends() || self.durable() {
@@ -337,7 +340,7 @@ impl Writer {
         Ok(s.inner.store.sync(&there)?)
     }
 
-    /// Syncs the step records, which are in the home store.
+    /// Syncs the step records, which lie in the home store.
     fn sync_records(&self) -> Result<()> {
         let (s, state) = (&self.shared, lock(&self.shared.state));
         let parts = state.done.iter().filter(|part| part.len > 0);
@@ -346,23 +349,23 @@ impl Writer {
         Ok(s.inner.store.sync(&records.iter().map(String::as_str).collect::<Vec<_>>())?)
     }
 
-    /// Number of the open step.
+    /// The number of the open step.
     pub fn current_step(&self) -> Option<u64> {
         lock(&self.shared.state).open.as_ref().map(|o| o.step)
     }
 
-    /// Has it been closed?
+    /// Whether the writer was closed.
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
     }
 
-    /// Whether step records are appended one after the other. With tiers, as without append, each part ends with a
-    /// step, so that it can go home while the next is filled.
+    /// Whether step records are appended to one idx. With tiers, as on stores without append, each part ends
+    /// with a step, so that it can be drained while the next part is filled.
     fn appends(&self) -> bool {
         self.shared.inner.store.features().append && self.tiers().is_none()
     }
 
-    /// The tiers that hold the log, if there are some.
+    /// The tiers that hold the log, if there are any.
     fn tiers(&self) -> Option<&Arc<Tiers>> {
         self.shared.inner.tiers.as_ref().filter(|tiers| tiers.is_used())
     }
@@ -387,7 +390,7 @@ impl Writer {
         }
         if let Some(error) = &state.failed {
             return Err(error.clone().while_doing(
-                "this writer failed earlier and takes nothing more (close it and open another; committed steps are safe)",
+                "this writer failed earlier and accepts nothing more (close it and open another; committed steps are safe)",
             ));
         }
         Ok(state)
@@ -395,7 +398,7 @@ impl Writer {
 
     /// The state, if the given step is still open.
     fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
-        let state = self.live()?; // whose process it is was asked when the put began
+        let state = self.live()?; // the process was checked when the put began
         if state.generation != generation {
             return Err(Error::invalid(
                 "the step was ended by another thread while a block of it was being put",
@@ -434,7 +437,7 @@ impl Writer {
         snapshot.schema.resolve(path).cloned().map(Arc::new).ok_or_else(|| no_such(&snapshot.schema, path))
     }
 
-    /// Writes the entries of the open step so far as a part of its group.
+    /// Writes the entries of the open step so far as one part of its group.
     fn spill(&self, state: &mut State) -> Result<()> {
         let Some(open) = &mut state.open else { return Ok(()) };
         if open.entries.is_empty() {
@@ -452,6 +455,7 @@ impl Writer {
             part: open.frames,
             entries: 0,
             variables: Vec::new(),
+            closed: 0,
         };
         let payload = open.entries.encode(&head);
         open.frames += 1;
@@ -461,7 +465,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Chooses the storage target of the log at the first put: that of the block's cell in the grid of processes.
+    /// Chooses the storage target of the log at the first put, by the block's cell in the grid of processes.
     fn place_log(&self, variable: &Variable, offset: &[u64], count: &[u64]) {
         let s = &self.shared;
         let Some(placing) = s.inner.placing.as_ref().filter(|_| s.target.get().is_none()) else { return };
@@ -474,7 +478,7 @@ impl Writer {
         }
     }
 
-    /// The parts of one log are spread over the targets.
+    /// Chooses the storage target of a part: the parts of a log are spread over the targets.
     fn place_part(&self, part: u32) {
         let s = &self.shared;
         if let (Some(placing), Some(target)) = (&s.inner.placing, s.target.get()) {
@@ -507,7 +511,7 @@ impl Writer {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Without a close the log simply ends: the ended steps stay, the rest was never guaranteed.
+        // Without a close the log simply ends: ended steps stay, and the rest was never guaranteed.
         let state = lock(&self.state);
         if !state.closed
             && state.failed.is_none()

@@ -1,4 +1,4 @@
-//! One part of a writer's log: its segment, and the idx file beside it.
+//! One part of a writer's log: its segment and the idx file beside it.
 
 use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::Durability;
@@ -13,7 +13,7 @@ use crate::log::runs::Runs;
 use crate::log::scan::{Group, Tail};
 use crate::log::segment::Segment;
 
-/// A longer end of an idx is read back rather than kept.
+/// The longest end of an idx that is kept in memory; a longer one is read back.
 const MOST_TAIL: usize = 64 << 10;
 
 pub(super) struct Part {
@@ -21,9 +21,9 @@ pub(super) struct Part {
     pub(super) segment: Segment,
     header: FileHeader,
     pub(super) idx_pending: Vec<u8>,
-    /// The bytes last handed to the store, at the end of the idx.
+    /// The bytes that were handed to the store last, at the end of the idx.
     idx_last: Vec<u8>,
-    /// The group whose only frame is `idx_pending`, and `idx_last`, if there is one.
+    /// The group whose only frame is `idx_pending`; `group_last` is the same for `idx_last`.
     group_pending: Option<Group>,
     group_last: Option<Group>,
     pub(super) idx_len: u64,
@@ -33,10 +33,10 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// An empty part, which ends at about `limit` bytes.
+    /// An empty part that ends at about `limit` bytes.
     pub(super) fn new(inner: &Inner, header: &FileHeader, limit: u64) -> Self {
         let store = &inner.store;
-        // With a sync per step, data lies at one place of the disk, or at as many as there are pieces.
+        // Without runs, the sync of a step writes to one place of the disk; with runs, to one place per piece.
         let apart = inner.identity.durability != Durability::Durable && store.features().write_at;
         let runs = apart.then(|| Runs::new(limit));
         let mut idx_pending = Vec::new();
@@ -64,7 +64,7 @@ impl Part {
         self.idx_frames += 1;
     }
 
-    /// Adds the final frame of a group, so that a commit that follows at once need not decode it again.
+    /// Adds the final frame of a group. A commit that follows at once then need not decode it again.
     pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: GroupEntries) {
         let alone = self.idx_pending.is_empty() && head.part == 0;
         self.idx_push(FrameKind::Group, &entries.encode(head));
@@ -81,7 +81,7 @@ impl Part {
         Ok(())
     }
 
-    /// Without append: the idx as the object to put, and its key.
+    /// On stores without append: the idx as the object to put, and its key.
     pub(super) fn take_idx(&mut self, writer: u64) -> (String, Vec<u8>) {
         let bytes = self.idx_pending.clone();
         self.idx_was_handed_over();
@@ -103,7 +103,7 @@ impl Part {
         (bytes.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: bytes.clone(), group })
     }
 
-    /// The pending bytes after the end of the idx, together with that, if they are short.
+    /// The pending bytes that follow the end of the idx, joined with that end; `None` if they are long.
     pub(super) fn pending_tail(&self) -> Option<(u64, Tail)> {
         let (part, header, at) = (self.number, self.header.clone(), self.idx_len);
         let (bytes, group) = (&self.idx_pending, self.group_pending.clone());

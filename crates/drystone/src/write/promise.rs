@@ -1,9 +1,9 @@
-//! Durability points: the final frame of a step's group, and the commit of it; the end of the log.
+//! Durability points: ends a step with the final frame of its group, commits it, and ends the log.
 //!
 //! Invariants
 //! - the final frame of a group is appended after everything that it covers was handed to the store (`durable`:
 //!   synced), or once a synced manifest covers it (docs/decisions/007-small-commits.md);
-//! - a closed log was handed over completely.
+//! - a closed log has been handed over completely.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,19 @@ use drystone_format::log::{GroupEntries, GroupHead};
 use drystone_plan::tier::level::Level;
 
 use super::{State, Writer, derived};
+use crate::base::random;
 use crate::base::sync::lock;
 use crate::commit::adoption;
 use crate::commit::transaction::Committed;
 use crate::log::scan::{PartFrom, Tail};
 use crate::{Error, Result};
 
-/// What makes a step durable under `durable`.
+/// The record that makes a step durable in containers with durability `durable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// Its record in the log: a commit may follow at any time.
+    /// The step record in the log: a commit may follow at any time.
     Record,
-    /// The manifest of a commit that follows at once: the record need not be synced
+    /// The manifest of a commit that follows at once. The step record need not be synced
     /// (docs/decisions/007-small-commits.md).
     Manifest,
 }
@@ -34,34 +35,57 @@ impl Writer {
     /// Ends the step: writes its step record and, for `nranks` = 1, commits it.
     pub fn end_step(&self) -> Result<Option<Committed>> {
         let mut state = self.state()?;
-        if state.open.is_none() {
+        let Some(open) = &state.open else {
             return Err(Error::invalid("no step is open in this writer"));
-        }
+        };
+        let closing = (Some(open.step), open.group.unwrap_or(state.groups));
         let alone = self.shared.rank.is_some_and(|r| r.nranks == 1);
+        if !alone {
+            self.waits(closing);
+        }
         let same = alone && self.ask_same(&mut state);
-        let (parts, later) = self.guard(&mut state, |w, state| {
+        let finished = self.guard(&mut state, |w, state| {
             let later = w.finish_group(state)?;
             Ok((state.parts(), later))
-        })?;
+        });
+        let (parts, later) = finished.inspect_err(|_| self.waits(closing))?;
         if !alone {
             return Ok(None);
         }
         if let Some((end, tail)) = later {
-            let done = self.commit_and_record(&mut state, end, &tail)?;
+            let done = self.commit_and_record(&mut state, end, &tail, closing)?;
             drop(state);
             return Ok(Some(derived::follow(&self.shared.inner, done)));
         }
         let tail = state.tail();
         drop(state);
-        let (inner, fence) = (&self.shared.inner, self.own_fence());
-        let (log, synced) = ((&parts[..], tail.as_ref()), BTreeSet::new());
-        let done = adoption::commit_own(inner, self.shared.id, fence, log, &synced, (true, same))?;
+        let log = (&parts[..], tail.as_ref());
+        let done = self.commit_own(log, &BTreeSet::new(), (true, same), closing)?;
         self.remember_watermark(&mut lock(&self.shared.state), &done);
-        Ok(Some(derived::follow(inner, done)))
+        Ok(Some(derived::follow(&self.shared.inner, done)))
     }
 
-    /// Checks whether the container was replaced while the last bytes are uploaded; nothing is recorded before the
-    /// answer. Returns false if a log is appended to: the commit checks.
+    /// Records that a group, by its step and number, waits for a commit. Groups that the writer commits by itself wait
+    /// only if that fails.
+    fn waits(&self, (step, group): (Option<u64>, u64)) {
+        self.shared.inner.waiting.add(self.shared.id, step, group);
+    }
+
+    /// Commits what this writer closed, last the group `closing`.
+    fn commit_own(
+        &self,
+        log: (&[PartFrom], Option<&Tail>),
+        unsynced: &BTreeSet<String>,
+        how: (bool, bool),
+        closing: (Option<u64>, u64),
+    ) -> Result<Committed> {
+        let done =
+            adoption::commit_own(&self.shared.inner, self.shared.id, self.own_fence(), log, unsynced, how);
+        done.inspect_err(|_| self.waits(closing))
+    }
+
+    /// Starts the check whether the container was replaced, while the last bytes are uploaded. Nothing is
+    /// recorded before the answer. Returns false if the log is appended to: then the commit checks.
     fn ask_same(&self, state: &mut State) -> bool {
         let asked = !self.appends();
         if asked {
@@ -70,15 +94,20 @@ impl Writer {
         asked
     }
 
-    /// Commits the step before its record, which ends at `end`, is in the log: the device then has segment and manifest
-    /// to write at the same time. The record follows once the segment is on stable storage, as it must
+    /// Commits the step before its record, which ends at `end`, is in the log. The device can then write
+    /// segment and manifest at the same time. The record is written once the segment is on stable storage
     /// (docs/decisions/007-small-commits.md).
-    fn commit_and_record(&self, state: &mut State, end: u64, tail: &Tail) -> Result<Committed> {
+    fn commit_and_record(
+        &self,
+        state: &mut State,
+        end: u64,
+        tail: &Tail,
+        closing: (Option<u64>, u64),
+    ) -> Result<Committed> {
         let s = &self.shared;
         let mut parts = state.done.clone();
         parts.push(PartFrom { part: state.part.number, watermark: 0, len: end });
-        let (fence, log) = (self.own_fence(), (&parts[..], Some(tail)));
-        let done = adoption::commit_own(&s.inner, s.id, fence, log, &state.unsynced, (true, false));
+        let done = self.commit_own((&parts[..], Some(tail)), &state.unsynced, (true, false), closing);
         let recorded = self.guard(state, |w, state| {
             match &done {
                 Ok(done) if done.changed => state.unsynced.clear(),
@@ -92,9 +121,10 @@ impl Writer {
         Ok(done)
     }
 
-    /// Ends the step and returns when it has reached this level. After [`end_step`](Self::end_step) it is in a tier, or
-    /// in the home store of a container without tiers; `partner`: other nodes keep it, or it is home if none can;
-    /// `stable`: it is synced there. If others commit the step, the level is that of its log.
+    /// Ends the step and returns when it has reached this level. `end_step` alone leaves it in a tier, or in
+    /// the home store of a container without tiers. At level `partner`, other nodes hold a copy, or it is at
+    /// home if no node can; at `stable`, it is synced at home. If other processes commit the step, the level
+    /// is that of its log.
     pub fn end_step_at(&self, level: Level) -> Result<Option<Committed>> {
         let step = self.state()?.open.as_ref().map(|open| open.step);
         let done = self.end_step()?;
@@ -103,7 +133,7 @@ impl Writer {
                 let ranks = self.shared.rank.map_or(1, |rank| rank.nranks);
                 self.shared.inner.reach_partner(self.shared.id, step, ranks)?;
             }
-            _ if level > Level::Node => self.shared.inner.bring_writer_home(self.shared.id)?,
+            _ if level > Level::Node => self.shared.inner.drain_writer(self.shared.id)?,
             _ => {}
         }
         if level == Level::Stable {
@@ -127,9 +157,9 @@ impl Writer {
         state.settled = found.map(|source| (part, source.watermark));
     }
 
-    /// Commits values that were put without a step; the writer goes on. `false`, with nothing done, if a log cannot be
-    /// appended to: then it has to be [closed](Self::close). A program that changes values again and again thus fills
-    /// one log, and not one per change.
+    /// Commits values that were put without a step; the writer stays open. Returns `false` and does nothing
+    /// if the log cannot be appended to: then [close](Self::close) it instead. A program that changes values
+    /// repeatedly thus fills one log, rather than one per change.
     pub fn commit(&self) -> Result<bool> {
         if !self.appends() {
             return Ok(false);
@@ -138,22 +168,25 @@ impl Writer {
         if state.loose.is_empty() {
             return Ok(true);
         }
+        let closing = (None, state.groups);
         let parts = self.guard(&mut state, |w, state| {
             w.end_loose(state)?;
             Ok(state.parts())
-        })?;
+        });
+        let parts = parts.inspect_err(|_| self.waits(closing))?;
         let tail = state.part.tail();
         drop(state);
-        let (s, synced) = (&self.shared, BTreeSet::new());
+        let s = &self.shared;
         let steps = s.rank.is_some_and(|r| r.nranks == 1);
         let log = (&parts[..], tail.as_ref());
-        let done = adoption::commit_own(&s.inner, s.id, self.own_fence(), log, &synced, (steps, false))?;
+        let done = self.commit_own(log, &BTreeSet::new(), (steps, false), closing)?;
         self.remember_watermark(&mut lock(&s.state), &done);
         derived::follow(&s.inner, done);
         Ok(true)
     }
 
-    /// Closes the log; commits values without step. An open step is discarded, which is an error.
+    /// Closes the log and commits values without step. An open step is discarded, which is reported as an
+    /// error.
     pub fn close(&self) -> Result<()> {
         self.close_and(true)
     }
@@ -176,29 +209,28 @@ impl Writer {
         let dropped = state.open.take();
         let loose = !state.loose.is_empty();
         let same = loose && commit && self.ask_same(&mut state);
+        let closing = (None, state.groups);
         if loose
             || state.part.idx_frames > 1
             || !state.done.is_empty()
             || dropped.as_ref().is_some_and(|o| o.frames > 0)
         {
-            self.guard(&mut state, |w, state| {
+            let finished = self.guard(&mut state, |w, state| {
                 if dropped.as_ref().is_some_and(|o| o.frames > 0) {
                     state.part.idx_push(FrameKind::Abort, &[]);
                 }
                 w.finish_loose(state)
-            })?;
+            });
+            if loose && commit && finished.is_err() {
+                self.waits(closing);
+            }
+            finished?;
         }
         let (parts, tail) = (state.parts(), state.tail());
         drop(state);
         if loose && commit {
-            let done = adoption::commit_own(
-                &self.shared.inner,
-                self.shared.id,
-                self.own_fence(),
-                (&parts, tail.as_ref()),
-                &BTreeSet::new(),
-                (self.shared.rank.is_some_and(|r| r.nranks == 1), same),
-            )?;
+            let steps = self.shared.rank.is_some_and(|r| r.nranks == 1);
+            let done = self.commit_own((&parts, tail.as_ref()), &BTreeSet::new(), (steps, same), closing)?;
             derived::follow(&self.shared.inner, done);
         }
         match dropped {
@@ -210,13 +242,14 @@ impl Writer {
         }
     }
 
-    /// The fence that a recovery must not have passed; writers without ranks are never shut out.
+    /// The fence that a recovery must not have passed. `None` for writers without ranks, which are never shut
+    /// out.
     fn own_fence(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.fence)
     }
 
-    /// Writes the open group's final frame, in the order that makes it durable; or returns it with its end, to be
-    /// written after the commit.
+    /// Writes the open group's final frame in the order that makes it durable. Returns the frame and its end
+    /// instead if it is to be written after the commit.
     fn finish_group(&self, state: &mut State) -> Result<Option<(u64, Tail)>> {
         let Some(mut open) = state.open.take() else { return Ok(None) };
         state.generation += 1;
@@ -233,11 +266,12 @@ impl Writer {
             part: open.frames,
             entries: open.written + open.entries.len(),
             variables: std::mem::take(&mut open.variables).into_iter().collect(),
+            closed: random::later(),
         };
         self.promise(state, &head, open.entries)
     }
 
-    /// Hands over data, then the final frame, unless that is to be written after the commit.
+    /// Hands over the data, then the final frame unless that is written after the commit.
     fn promise(
         &self,
         state: &mut State,
@@ -267,8 +301,8 @@ impl Writer {
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        // If a commit follows at once, the synced manifest makes the step durable. Of the idx only the header must
-        // survive: a log that cannot be recognised is damage.
+        // If a commit follows at once, the synced manifest makes the step durable. Only the header of the idx
+        // must survive: a log that cannot be recognised counts as damage.
         if self.durable() && !(committed_at_once && state.part.header_synced) {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
             state.part.header_synced = true;
@@ -276,14 +310,15 @@ impl Writer {
         Ok(None)
     }
 
-    /// With tiers: closes the part, and registers at home which parts are not there, before any record that needs them.
+    /// With tiers: closes the part, and registers at home the parts that are not there, before any record
+    /// that needs them.
     fn stage(&self, state: &mut State, step: Option<u64>) -> Result<()> {
         let Some(tiers) = self.tiers() else { return Ok(()) };
         let s = &self.shared;
         state.part.segment.flush()?;
-        tiers.store.close_part_of(state.part.segment.key(), step);
+        tiers.store.close_part_at(state.part.segment.key(), step);
         match self.durable() {
-            true => s.inner.bring_writer_home(s.id)?,
+            true => s.inner.drain_writer(s.id)?,
             false => tiers.store.register(s.id)?,
         }
         tiers.wake();
@@ -302,6 +337,7 @@ impl Writer {
                 part: 0,
                 entries: entries.len(),
                 variables: std::mem::take(&mut state.loose_variables).into_iter().collect(),
+                closed: random::later(),
             };
             state.groups += 1;
             self.promise(state, &head, entries)?;
@@ -329,7 +365,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the current part: everything is handed over, CLOSE is written; without append the upload has begun.
+    /// Ends the current part: hands over everything and writes CLOSE. On stores without append it begins the
+    /// upload.
     pub(super) fn seal_log(&self, state: &mut State) -> Result<()> {
         let s = &self.shared;
         state.part.idx_push(FrameKind::Close, &[]);
@@ -338,7 +375,7 @@ impl Writer {
             if let Some(tiers) = self.tiers() {
                 tiers
                     .store
-                    .close_part_of(state.part.segment.key(), state.open.as_ref().map(|open| open.step));
+                    .close_part_at(state.part.segment.key(), state.open.as_ref().map(|open| open.step));
                 tiers.wake();
             }
             let idx = state.part.take_idx(s.id);
@@ -358,7 +395,8 @@ impl Writer {
 }
 
 impl State {
-    /// The end of the log, if it is known: an empty part follows one that was ended.
+    /// The end of the log, if known. After a part was ended, an empty one follows, and the end is that of the
+    /// ended part.
     fn tail(&self) -> Option<Tail> {
         if self.part.idx_len > 0 { self.part.tail() } else { self.ended.clone() }
     }

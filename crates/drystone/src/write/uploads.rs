@@ -1,12 +1,14 @@
-//! Parts of a log that are being uploaded to a store without append: several segments are under way while the next one
-//! is filled.
+//! Uploads parts of a log to a store without append: several segments are in flight while the next one is
+//! filled.
 //!
 //! Invariants
-//! - the idx of a part is put once its segment, and segment and idx of every earlier part, are stored, and synced where
-//!   that was asked for: whoever finds a step record finds the bytes that it names, and parts are recorded in order;
-//! - a part whose commit follows at once is recorded only after the answer whether the container was replaced;
-//! - after a failure nothing more is put: parts that were handed over are forgotten, and the writer is unusable;
-//! - segments under way have at most [`ROOM`] bytes together, unless a single one is longer.
+//! - the idx of a part is put after its segment, and after segment and idx of every earlier part, are stored
+//!   (and synced if requested): a reader that finds a step record finds the bytes that it names, and parts
+//!   are recorded in order;
+//! - a part whose commit follows at once is recorded only after the check whether the container was replaced;
+//! - after a failure nothing more is put: parts that were handed over are dropped, and the writer is
+//!   unusable;
+//! - segments in flight have at most [`ROOM`] bytes together, unless a single one is longer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,8 +20,8 @@ use crate::base::metrics::add;
 use crate::container::{Inner, Same};
 use crate::log::segment::Whole;
 
-/// Together with a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT) that is being filled, or a piece of one, this is
-/// 32 MiB.
+/// The most bytes in flight. With a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT) that is being filled,
+/// or a piece of one, this makes 32 MiB.
 const ROOM: u64 = 24 << 20;
 
 /// Parts that were handed over and may not be stored yet.
@@ -28,32 +30,33 @@ pub(super) struct Uploads {
     parts: VecDeque<Upload>,
     /// The idx of the part before the first one.
     idx: Option<Pending>,
-    /// The check that is awaited before the next idx is put.
+    /// The check that must be answered before the next idx is put.
     same: Option<Same>,
 }
 
 #[derive(Debug)]
 struct Upload {
     segment: Option<Pending>,
-    /// Its key, if it is stored without a sync and needs one.
+    /// The key of the segment, if it is stored without a sync and needs one.
     unsynced: Option<String>,
     bytes: u64,
     idx: (String, Vec<u8>),
 }
 
-/// Counts waits for the link.
+/// Counts waits for the link and their duration.
 fn count(inner: &Inner, times: u64, time: Duration) {
     add(&inner.tally.stalls, times);
     add(&inner.tally.stall_microseconds, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
 }
 
 impl Uploads {
-    /// Nothing is recorded before this is answered.
+    /// Puts no further idx before this check is answered.
     pub(super) fn record_after(&mut self, same: Same) {
         self.same = Some(same);
     }
 
-    /// Hands a part over: its segment, if it has one, and its idx with its key. Waits until there is room for it.
+    /// Hands over a part: its segment, if it has one, and its idx with the key. Waits until the bytes in
+    /// flight leave space for it.
     pub(super) fn push(
         &mut self,
         inner: &Inner,
@@ -89,12 +92,13 @@ impl Uploads {
         };
         let segment = segment.map(put);
         self.parts.push_back(Upload { segment, unsynced, bytes, idx });
-        // The next part may be uploaded in pieces, too, which use all the room.
+        // Waits for all uploads if this part came in pieces: the next part may, too, and pieces use the whole
+        // budget.
         while self.next(inner, sync, rises)? {}
         Ok(())
     }
 
-    /// Waits until everything that was handed over is stored.
+    /// Waits until everything handed over is stored.
     pub(super) fn settle(&mut self, inner: &Inner, sync: bool) -> Result<()> {
         while self.next(inner, sync, true)? {}
         self.same.take().map_or(Ok(()), |same| same.require(inner))
@@ -105,7 +109,8 @@ impl Uploads {
         self.parts.is_empty() || under_way.saturating_add(bytes) <= ROOM
     }
 
-    /// Takes the next step that is possible without waiting, or with `wait` the next one; `false`: there is none.
+    /// Takes the next step that is possible without waiting, or with `wait` the next one. Returns `false` if
+    /// there is none.
     fn next(&mut self, inner: &Inner, sync: bool, wait: bool) -> Result<bool> {
         let done = self.advance(inner, sync, wait);
         if done.is_err() {

@@ -1,4 +1,4 @@
-//! Shared by the tests of the engine.
+//! Functions that the engine's tests share.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -1,13 +1,13 @@
-//! A global allocator that counts the bytes that are held, for tests of memory. Each such test is a program of its own.
+//! A global allocator that counts held bytes, for tests of memory. Each such test is a program of its own.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 struct Counting;
 
-/// Bytes that are held now.
+/// The number of bytes held now.
 pub(crate) static HELD: AtomicIsize = AtomicIsize::new(0);
-/// The most bytes that were held since a test last set it.
+/// The most bytes held since a test last set it.
 pub(crate) static MOST: AtomicIsize = AtomicIsize::new(0);
 
 fn count(change: isize) {
@@ -15,7 +15,7 @@ fn count(change: isize) {
     MOST.fetch_max(held, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);

@@ -1,5 +1,5 @@
-//! What is a person told who gives wrong paths, arrays, steps or ranks? Each mistake has a kind, names what was wrong and what
-//! to do, and changes nothing.
+//! Which error does a user get for wrong paths, arrays, steps or ranks? Each mistake has a kind, its message names
+//! what was wrong and what to do, and nothing changes.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
 use crate::common::*;
 
-/// The error is of this kind, and its message has all these parts.
+/// Checks that the error has this kind, and that its message contains all these parts.
 #[track_caller]
 fn told(error: Option<Error>, kind: ErrorKind, parts: &[&str]) {
     let error = error.expect("an error");
@@ -40,7 +40,7 @@ fn solo(c: &Container) -> Writer {
 }
 
 #[test]
-fn a_path_without_a_container_is_told_apart_from_a_file_and_an_empty_folder() {
+fn a_missing_path_a_file_and_an_empty_folder_have_different_errors() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     told(Container::open(at("no.dry"), Mode::Read).err(), ErrorKind::NotFound, &["no.dry", "check the path"]);
@@ -116,13 +116,13 @@ fn a_wrong_block_says_what_would_fit_and_spoils_nothing() {
     );
     told(bad(&f4(), &data, &[4, 6], Some(&[0]), 4), invalid, &["1 entries for 2 dimensions"]);
     told(bad(&f4(), &data, &[4, 6], Some(&[0, u64::MAX - 2]), 4), invalid, &["dimension 1"]);
-    let strings = w.put_strings(t, &[1], &[b"x"], None).err();
+    let strings = w.put_strings(t, &[1], &[b"x"], None, None).err();
     told(strings, invalid, &["float32", "not strings"]);
     let floats = w.put("text", &DType::String, &dense(&[0; 32], &[2], 16), None, None).err();
     told(floats, invalid, &["give strings"]);
-    let count = w.put_strings("text", &[2], &[b"x"], None).err();
+    let count = w.put_strings("text", &[2], &[b"x"], None, None).err();
     told(count, invalid, &["does not fit the shape"]);
-    // After all this the step goes on.
+    // After all this the step continues.
     w.put(t, &f4(), &dense(&data, &[4, 6], 4), None, None).unwrap();
     w.end_step().unwrap();
     assert_eq!(read_all(&c, t), data);
@@ -200,7 +200,8 @@ fn a_closed_or_read_only_handle_says_so() {
     }
 }
 
-/// Attributes without a name were kept, which neither HDF5 nor netCDF have, and those with a NUL, which were two names in C.
+/// Attributes without a name were stored, although HDF5 and netCDF have none, and so were attributes with a NUL,
+/// which C read as two names.
 #[test]
 fn an_attribute_has_a_name() {
     let c = with_variable();
@@ -221,7 +222,7 @@ fn an_attribute_has_a_name() {
     }
 }
 
-/// Texts of C end at a NUL, so a dimension with one had another name there. Paths have none either.
+/// Texts in C end at a NUL, so a dimension with a NUL had another name there. Paths have no NUL either.
 #[test]
 fn names_have_no_nul() {
     let c = with_variable();
@@ -241,9 +242,10 @@ fn names_have_no_nul() {
     }
 }
 
-/// A variable of a batch was "there is no variable"; what was put to one in the place of another was lost when the batch ended.
+/// A variable of a batch was reported as "there is no variable". A put to a variable that the batch replaces was lost
+/// when the batch ended.
 #[test]
-fn what_is_put_within_a_batch_goes_to_no_other_variable() {
+fn a_put_within_a_batch_goes_to_no_other_variable() {
     let c = with_variable();
     let w = solo(&c);
     let put = |path: &str| w.put(path, &f4(), &dense(&bytes(&[1.0]), &[], 4), None, None).err();
@@ -260,7 +262,8 @@ fn what_is_put_within_a_batch_goes_to_no_other_variable() {
     assert_eq!([put("also"), put("once")], [None, None]);
 }
 
-/// Symptom to expect: none. A program that dies in a step leaves what it had ended before, and the next one starts there.
+/// Symptom to expect: none. If a program dies in a step, the steps that it ended remain, and the next program
+/// continues after them.
 #[test]
 fn a_writer_that_dies_in_a_step_leaves_the_steps_before_it() {
     let store = Arc::new(MemoryStore::new());
@@ -300,7 +303,7 @@ fn wrong_missing_and_duplicate_ranks_are_named() {
         w.put("fields/temperature", &f4(), &dense(&data, &[4, 6], 4), None, None).unwrap();
         w.end_step().unwrap();
     };
-    // Three ranks, of which the last one is missing.
+    // Of three ranks the last one is missing.
     let (a, b, twice) = (open(0, 3).unwrap(), open(1, 3).unwrap(), open(1, 3).unwrap());
     write(&a);
     write(&b);
@@ -308,10 +311,10 @@ fn wrong_missing_and_duplicate_ranks_are_named() {
     assert!(!done.changed);
     assert_eq!((done.incomplete[0].nranks, done.incomplete[0].missing.clone()), (3, vec![2]));
     assert!(done.incomplete[0].to_string().contains("not closed it: 2"), "{}", done.incomplete[0]);
-    // The same rank once more.
+    // The same rank again.
     write(&twice);
     told(c.commit().err(), ErrorKind::Conflict, &["rank 1 of step 0", "two writers", "recover"]);
-    // Another number of ranks, while this is not settled.
+    // Another number of ranks, before this is settled.
     told(open(0, 2).err(), ErrorKind::Conflict, &["3 ranks", "one of 2", "recover(adopt=True)"]);
     assert_eq!(c.snapshot().step_axis(), 0);
     let report = c.recover(&Adopt::All, &[]).unwrap();
@@ -323,7 +326,7 @@ fn wrong_missing_and_duplicate_ranks_are_named() {
 #[test]
 fn writers_that_disagree_on_the_number_of_ranks_do_not_commit() {
     let c = with_variable();
-    // Both open before either has written anything.
+    // Both writers are open before either has written anything.
     let writers = [(0, 2), (1, 3)]
         .map(|rank| c.writer(WriterOptions { rank: Some(rank), ..WriterOptions::default() }).unwrap());
     for w in &writers {
@@ -355,6 +358,6 @@ fn an_impossible_variable_is_refused_with_the_reason() {
     c.apply(vec![create("t", f4(), &[4], |_| {})]).unwrap();
     assert!(!c.apply(vec![create("t", f4(), &[4], |_| {})]).unwrap(), "the identical one again is no change");
     told(refused(create("t", f4(), &[5], |_| {})), ErrorKind::Conflict, &["shape", "[4]"]);
-    told(refused(create("t/below", f4(), &[5], |_| {})), ErrorKind::Conflict, &["\"t\" is no group"]);
+    told(refused(create("t/below", f4(), &[5], |_| {})), ErrorKind::Conflict, &["\"t\" is not a group"]);
     assert_eq!(c.snapshot().version(), 1);
 }

@@ -1,8 +1,8 @@
-//! Do all commits land, and stay, when many commit, write, read and recover at once?
+//! Do all commits land, and stay, if many threads commit, write, read and recover at once?
 //!
-//! First with threads as the system schedules them; then with a scheduler (shuttle) that explores interleavings of store requests:
-//! every thread has its own handle, as processes do, and may be interrupted before each request. Replies get lost, too.
-//! `DRYSTONE_LONG=1` explores twenty times as many schedules.
+//! First with threads as the system schedules them. Then with a scheduler (shuttle) that explores interleavings of
+//! store requests: every thread has its own handle, like a process, and may be interrupted before each request.
+//! Replies also get lost. `DRYSTONE_LONG=1` explores twenty times as many schedules.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -50,7 +50,8 @@ fn put(w: &Writer, row: u64, rows: u64, value: f32) {
 
 #[test]
 fn a_handle_that_saw_a_newer_snapshot_in_passing_commits_on_top_of_it() {
-    // Opening a writer, beginning a step, a flush and a collection look for the newest snapshot without making it the handle's.
+    // Opening a writer, beginning a step, a flush and a collection look for the newest snapshot without making it the
+    // handle's.
     let looks: [fn(&Container); 4] = [
         |c| drop(c.writer(WriterOptions::default()).unwrap()),
         |c| assert!(c.flush().unwrap() > 0),
@@ -82,7 +83,7 @@ fn eight_writers_and_two_committers_lose_nothing_while_readers_see_stable_snapsh
     const STEPS: u64 = 12;
     let store = new_container(Durability::Async);
     let writing = AtomicU64::new(8);
-    // What some reader saw of a version, all must see for ever.
+    // The content that one reader saw in a version is what all readers must see, for ever.
     let seen: Mutex<BTreeMap<u64, Vec<u8>>> = Mutex::default();
     let stable = |c: &Container| {
         let all = read_all(c, "t");
@@ -92,7 +93,7 @@ fn eight_writers_and_two_committers_lose_nothing_while_readers_see_stable_snapsh
         for (cell, value) in floats(&all).into_iter().enumerate() {
             let (step, row) = (cell / 128, cell / 16 % 8);
             if value >= 0.0 {
-                // Writer w puts rows w/2 .. w/2 + 4: value is 100 step + w.
+                // Writer w puts rows w/2 .. w/2 + 4 with the value 100 step + w.
                 let writer = value as usize % 100;
                 assert_eq!(value as usize / 100, step, "a value of another step");
                 assert!((writer / 2..writer / 2 + 4).contains(&row), "row {row} of writer {writer}");
@@ -220,7 +221,7 @@ fn a_step_that_was_committed_stays_through_recoveries_at_the_same_time() {
     }
 }
 
-/// Memory, where any other thread may go first before each request, and where replies to puts get lost, one in `lossy`.
+/// Memory in which any other thread may run before each request, and in which one of `lossy` replies to puts is lost.
 #[derive(Clone, Debug)]
 struct Yielding {
     inner: MemoryStore,
@@ -229,7 +230,8 @@ struct Yielding {
 }
 
 impl Yielding {
-    /// A writer appended data and step record while the list was made: it shows the new length of one, the old of the other.
+    /// A list that was made while a writer appended data and step record: it shows the new length of one and the old
+    /// length of the other.
     fn between(&self, mut list: Vec<ListEntry>) -> Vec<ListEntry> {
         list.iter_mut().filter(|i| self.stale && i.key.ends_with(".seg")).for_each(|i| i.len = 0);
         list
@@ -312,10 +314,11 @@ fn yielding(lossy: Option<u32>) -> Yielding {
     Yielding { inner: (*store).clone(), lossy, stale: false }
 }
 
-/// Symptom: a commit beside a live writer failed, rarely, with damage: the segment ends before what a step record promised.
-/// Cause: files are listed one after the other, the segment before and the step record after the writer appended to both.
+/// Symptom: a commit beside a live writer rarely failed with damage: the segment ends before the byte that a step
+/// record promised. Cause: files are listed one after the other. The segment was listed before the writer appended to
+/// both, and the step record afterwards.
 #[test]
-fn a_list_that_is_older_than_a_step_record_is_no_damage() {
+fn a_list_that_is_older_than_a_step_record_is_not_damage() {
     explore(1, || {
         let store = new_container(Durability::Durable);
         let store = Yielding { inner: (*store).clone(), lossy: None, stale: true };
@@ -386,7 +389,7 @@ fn schedules_of_single_ranks_that_commit_by_themselves() {
         let threads = [0u64, 1].map(|number| {
             let store = store.clone();
             shuttle::thread::spawn(move || {
-                // Two independent programs; neither leaves anything uncommitted, so neither is in the other's way.
+                // Two independent programs. Neither leaves anything uncommitted, so neither disturbs the other.
                 let c = open(&store);
                 let w = c.writer(WriterOptions::default()).unwrap();
                 let data = bytes(&[number as f32; 16]);
@@ -408,9 +411,10 @@ fn schedules_of_single_ranks_that_commit_by_themselves() {
     });
 }
 
-/// Symptom, once: a step was gone that its writer had been told was committed. Cause: the handle had opened before others
-/// committed, had seen the newest snapshot in passing, and wrote a step that it named itself on top of what it had opened. So
-/// handles are old here, look or do not look, and steps are named.
+/// Symptom, seen once: a step was gone although its writer had been told that it was committed. Cause: the handle was
+/// opened before others committed, had seen the newest snapshot in passing, and wrote a step that it named itself on
+/// top of the snapshot that it had opened. So handles are old here, some look for the newest snapshot and some do
+/// not, and steps are named.
 #[test]
 fn schedules_of_stale_handles_that_write_steps_they_name() {
     explore(2500, || {
@@ -426,7 +430,7 @@ fn schedules_of_stale_handles_that_write_steps_they_name() {
                         2 => drop(c.refresh()),
                         _ => {}
                     }
-                    // One commits its own log by itself, the other whatever is there.
+                    // One thread commits only its own log; the other commits whatever is there.
                     let options = if number == 0 { alone.clone() } else { WriterOptions::default() };
                     let w = c.writer(options).unwrap();
                     w.begin_step(Some(step), false).unwrap();
@@ -452,7 +456,7 @@ fn schedules_of_stale_handles_that_write_steps_they_name() {
 fn schedules_of_a_commit_during_a_recovery() {
     explore(3000, || {
         let store = yielding(None);
-        // Two ranks have closed step 0; then one recovers, one commits, and a zombie goes on.
+        // Two ranks have closed step 0. Then one thread recovers, one commits, and a zombie continues to write.
         let c = open(&store);
         let ranks: Vec<Writer> = (0..2)
             .map(|r| c.writer(WriterOptions { rank: Some((r, 2)), ..WriterOptions::default() }).unwrap())

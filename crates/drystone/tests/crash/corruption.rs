@@ -1,7 +1,7 @@
-//! Does one flipped bit, anywhere, fail the reads it affects, by name, and no others?
+//! Does one flipped bit, anywhere, fail exactly the reads that it affects, with an error that names the object?
 //!
-//! Every bit of every small object is flipped, of segments a sample; with `DRYSTONE_LONG=1` every bit of everything. Each time
-//! the container is opened afresh, all of it is read, and it is verified.
+//! Every bit of every small object is flipped, and a sample of the bits of segments; with `DRYSTONE_LONG=1` every bit
+//! of every object. Each time the container is opened again, all of it is read, and it is verified.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Seen {
     harmless: u64,
 }
 
-/// Flips one bit of one object, and checks that nothing wrong is ever shown.
+/// Flips one bit of one object, and checks that no wrong value is ever shown.
 fn flip(sample: &Sample, key: &str, bytes: &mut [u8], bit: usize, seen: &mut Seen) {
     let (at, mask) = (bit / 8, 1u8 << (bit % 8));
     bytes[at] ^= mask;
@@ -55,7 +55,7 @@ fn flip(sample: &Sample, key: &str, bytes: &mut [u8], bit: usize, seen: &mut See
     }
 }
 
-/// How many reads fail; all others must be as they were.
+/// Counts the reads that fail. All others must be unchanged.
 fn differences(expected: &Content, found: &Content, key: &str, what: &dyn Fn() -> String) -> usize {
     assert_eq!(expected.len(), found.len(), "{}", what());
     let mut failed = 0;
@@ -78,11 +78,11 @@ fn differences(expected: &Content, found: &Content, key: &str, what: &dyn Fn() -
 fn flip_all(sample: &Sample) -> Seen {
     let mut seen = Seen::default();
     for (key, mut bytes) in sample.objects() {
-        // Of what is kept for pieces to come, zeros that mean nothing, a few bytes.
+        // Zeros in space reserved for further pieces mean nothing; a few bytes of them suffice.
         let near = |i: usize| &bytes[i.saturating_sub(16)..bytes.len().min(i + 16)];
         let meant: Vec<usize> =
             (0..bytes.len()).filter(|&i| i % 4096 == 7 || near(i).iter().any(|byte| *byte != 0)).collect();
-        // Every bit, or about seventy per object; odd, so that it comes to every bit of a byte.
+        // Every bit, or about seventy per object. The stride is odd, so that every bit of a byte is reached.
         let stride = if long() { 1 } else { (meant.len() * 8 / 70) | 1 };
         for place in (meant.len() % stride..meant.len() * 8).step_by(stride) {
             flip(sample, &key, &mut bytes, meant[place / 8] * 8 + place % 8, &mut seen);
@@ -135,7 +135,7 @@ fn a_damaged_index_page_hides_only_what_is_below_it() {
     for bit in (5..bytes.len() * 8).step_by(stride) {
         flip(&sample, &key, &mut bytes, bit, &mut seen);
     }
-    // The rest of the index is still looked at: what lies in other leaves is verified.
+    // The rest of the index is still read: blocks below other leaves are verified.
     let half = bytes.len() / 2;
     bytes[half] ^= 1;
     sample.store.put(&key, &[&bytes], PutMode::Replace, false).unwrap();

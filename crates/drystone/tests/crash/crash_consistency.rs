@@ -1,7 +1,7 @@
-//! Does a container hold exactly what was promised when the process or the machine dies at any moment?
+//! Does a container hold exactly what was promised, if the process or the machine dies at any moment?
 //!
-//! Random histories run over a store that dies at one of its changes; what is left is opened and compared with a model that is
-//! a few maps. `DRYSTONE_LONG=1` runs many more of them.
+//! Random histories run over a store that dies at one of its changes. The remaining objects are opened and compared
+//! with a model that consists of a few maps. `DRYSTONE_LONG=1` runs many more histories.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ fn faulty(script: Script) -> Arc<FaultStore<MemoryStore>> {
     Arc::new(FaultStore::in_memory(script))
 }
 
-/// How many changes the history makes when nothing goes wrong; the final state is checked too.
+/// The number of changes that the history makes if nothing fails. The final state is checked too.
 fn changes(plan: Plan) -> u64 {
     let store = faulty(Script::default());
     let (history, error) = History::run(store.clone(), plan);
@@ -45,7 +45,8 @@ fn state_at<'h>(history: &'h History, c: &Container, what: &dyn Fn() -> String) 
     history.states.get(version).unwrap_or_else(|| panic!("{}: version {version} out of nowhere", what()))
 }
 
-/// What a container must be after a kill, or under `durable` after anything: everything promised, exactly.
+/// Checks a container after a kill, or under `durable` after any crash: everything that was promised is there,
+/// exactly.
 fn check_promises(left: MemoryStore, history: &History, what: &dyn Fn() -> String, adopt: bool) {
     let c = Container::open(Arc::new(left), Mode::ReadWrite).unwrap_or_else(|e| panic!("{}: {e}", what()));
     let warnings = c.take_warnings();
@@ -59,20 +60,13 @@ fn check_promises(left: MemoryStore, history: &History, what: &dyn Fn() -> Strin
         expect(&c.at(old as u64).unwrap(), state, false, &|| format!("at({old}) of {}", what()));
     }
 
-    // What was closed and not committed: certain, and what the operation under way may have closed.
+    // Groups that were closed and not committed: those that certainly were, and those that the interrupted operation
+    // may have closed.
     let committed = version == history.states.len();
-    let mut certain: Vec<&Group> = history.pending.iter().collect();
-    if committed && history.doubt.group.is_none() {
-        // The operation under way was a commit, and it landed.
-        let taken: Vec<usize> = State::complete(&certain).iter().map(|g| position(&certain, g)).collect();
-        if commits_pending(history, &certain) {
-            let mut at = 0;
-            certain.retain(|_| {
-                at += 1;
-                !taken.contains(&(at - 1))
-            });
-        }
-    }
+    // Where the interrupted operation landed, it committed some of them.
+    let taken = |at: &usize| committed && history.doubt.taken.contains(at);
+    let certain = history.pending.iter().enumerate().filter(|(at, _)| !taken(at));
+    let certain: Vec<&Group> = certain.map(|(_, group)| group).collect();
     let ranked_left = certain.iter().find_map(|g| g.rank.map(|(_, n)| n));
     if let Some(n) = ranked_left {
         let refused = c.writer(WriterOptions { rank: Some((0, n + 1)), ..WriterOptions::default() });
@@ -99,7 +93,7 @@ fn check_promises(left: MemoryStore, history: &History, what: &dyn Fn() -> Strin
         panic!("{}: after recover({adopt}) nothing fits", what());
     };
 
-    // A new run goes on after the last step, and the old one is not seen again.
+    // A new run continues after the last step, and the old one never reappears.
     let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
     let step = w.begin_step(None, false).unwrap();
     assert_eq!(step, state.steps.last().map_or(0, |s| s + 1), "{}", what());
@@ -112,15 +106,6 @@ fn check_promises(left: MemoryStore, history: &History, what: &dyn Fn() -> Strin
     assert_eq!(all[all.len() - data.len()..], data[..], "{}", what());
     let report = c.verify(&mut |_, _| true).unwrap();
     assert!(report.damage.is_empty(), "{}: {:?}", what(), report.damage);
-}
-
-fn position(groups: &[&Group], group: &Group) -> usize {
-    groups.iter().position(|g| std::ptr::eq(*g, group)).unwrap()
-}
-
-/// Was the operation under way the commit of what is pending?
-fn commits_pending(history: &History, certain: &[&Group]) -> bool {
-    history.log.last().is_some_and(|l| l == "commit") && !State::complete(certain).is_empty()
 }
 
 fn same_content(c: &Container, state: &State) -> bool {
@@ -157,7 +142,7 @@ fn a_kill_at_any_change_loses_nothing_that_was_promised() {
             for change in (plan.seed % stride..total).step_by(stride as usize) {
                 let store = faulty(Script::seeded(plan.seed * 1000 + change).at(change, Fault::Crash));
                 let (history, error) = History::run(store.clone(), plan);
-                // The hint at the end of a commit, which is removed and made anew, may be lost without anyone noticing.
+                // The hint at the end of a commit is removed and made again; its loss may go unnoticed.
                 assert!(
                     error.is_some() || change + 2 >= total,
                     "{plan:?} survived its death at change {change} of {total}"
@@ -194,16 +179,16 @@ fn a_power_cut_loses_nothing_of_a_durable_container() {
     println!("{cuts} power cuts");
 }
 
-/// What was closed together: the group of a writer, or the groups of all ranks of a step.
+/// Groups that were closed together: the group of a writer, or the groups of all ranks of a step.
 struct Unit {
-    /// When it was closed, in the order of the history.
+    /// Its position in the history.
     at: usize,
     writers: BTreeSet<usize>,
     order: u64,
     nranks: u32,
     step: Option<u64>,
     replace: bool,
-    /// Tags by variable and cell, its own overlaps settled.
+    /// Tags by variable and cell, after overlaps within the unit are settled.
     cells: BTreeMap<(u32, Vec<u64>), i64>,
 }
 
@@ -236,8 +221,9 @@ fn units(history: &History) -> Vec<Unit> {
     units
 }
 
-/// Checks a container after a power cut and `recover`: all that was flushed is there, and of what was not, each unit is there
-/// as a whole or not at all. Writers kept to cells of their own, so only later units of the same writer may hide a unit.
+/// Checks a container after a power cut and `recover`. Everything that was flushed is there. Each unit that was not
+/// flushed is there as a whole or not at all. Writers keep to separate cells, so only later units of the same writer
+/// may hide a unit.
 fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn Fn() -> String) {
     let steps: BTreeSet<u64> = c.snapshot().steps.iter().collect();
     assert!(steps.is_superset(&flushed.steps), "{}: steps {steps:?}, flushed {:?}", what(), flushed.steps);
@@ -247,10 +233,10 @@ fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn
         .iter()
         .find(|s| s.vars.keys().eq(&names))
         .unwrap_or_else(|| panic!("{}: variables {names:?} at no time", what()));
-    // Was it there and then removed by an operation of the history?
+    // Whether it existed and was then removed by an operation of the history.
     let deleted = |uid: u32| states.last().is_some_and(|s| s.var(uid).is_none());
     let units = units(history);
-    // Tags that are shown, by (variable, step, cell).
+    // The shown tags, by (variable, step, cell).
     let mut shown: BTreeMap<(u32, Option<u64>, Vec<u64>), i64> = BTreeMap::new();
     for (path, var) in &schema.vars {
         let reading = c.reading(path, None).unwrap();
@@ -272,7 +258,7 @@ fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn
             }
         }
     }
-    // Every tag that is shown is of a unit that put it there.
+    // Every shown tag must belong to a unit that put it there.
     let mut visible = vec![false; units.len()];
     for ((uid, step, at), tag) in &shown {
         let of = units.iter().position(|u| u.step == *step && u.cells.get(&(*uid, at.clone())) == Some(tag));
@@ -287,7 +273,8 @@ fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn
             let shows = shown.get(&(*uid, unit.step, at.clone()));
             let later = |t: &i64| {
                 units.iter().any(|u| {
-                    // Of writers without ranks the one with the greater id may win; one who reopens has another id.
+                    // Among writers without ranks the one with the greater id may win; a writer that is opened again
+                    // has another id.
                     (u.at > unit.at || u.order != unit.order)
                         && u.step == unit.step
                         && u.cells.get(&(*uid, at.clone())) == Some(t)
@@ -315,7 +302,7 @@ fn check_wholeness(c: &Container, history: &History, flushed: &State, what: &dyn
     }
 }
 
-/// `None` if the container was not there: allowed as long as nothing was flushed.
+/// `None` if the container does not exist, which is permitted as long as nothing was flushed.
 fn after_power_cut(left: &MemoryStore, flushed: usize, what: &dyn Fn() -> String) -> Option<Container> {
     match Container::open(Arc::new(left.clone()), Mode::ReadWrite) {
         Ok(c) => Some(c),
@@ -356,7 +343,7 @@ fn a_power_cut_of_an_async_container_leaves_what_was_flushed_and_nothing_half() 
                 let report =
                     c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
                 check_wholeness(&c, &history, flushed, &|| format!("recovered {report:?} after {}", what()));
-                // Of earlier snapshots those may be damaged that were not flushed.
+                // Earlier snapshots may be damaged if they were not flushed.
                 let lost = |key: &str| {
                     (history.flushed + 1..=version.max(history.states.len()))
                         .any(|v| key == keys::manifest(v as u64))
@@ -364,7 +351,7 @@ fn a_power_cut_of_an_async_container_leaves_what_was_flushed_and_nothing_half() 
                 let mut damage = c.verify(&mut |_, _| true).unwrap().damage;
                 damage.retain(|d| !lost(&d.key));
                 assert!(damage.is_empty(), "{}: {damage:?}", what());
-                // What was recovered stays, and a new run goes on.
+                // Recovered steps stay, and a new run continues.
                 let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
                 let step = w.begin_step(None, false).unwrap();
                 assert_eq!(step, c.snapshot().step_axis(), "{}", what());
@@ -431,7 +418,7 @@ fn a_lost_reply_to_a_manifest_is_one_commit() {
 }
 
 #[test]
-fn a_full_medium_is_told_and_what_was_committed_stays() {
+fn a_full_medium_is_reported_and_commits_stay() {
     for plan in plans(Durability::Async, if long() { 40 } else { 6 }, 12, false) {
         for room in (0..if long() { 60 } else { 12 }).map(|i| 500 + i * i * 60) {
             let store = faulty(Script::seeded(plan.seed).with_space(room));
@@ -442,7 +429,7 @@ fn a_full_medium_is_told_and_what_was_committed_stays() {
                 assert!(error.to_string().contains("no space"), "{}", what());
             }
             let Some(history) = &history else { continue };
-            // While it is full it can be opened and read.
+            // While it is full, it can still be opened and read.
             let c = Container::open(store.clone(), Mode::Read).unwrap();
             expect(&c, state_at(history, &c, &what), false, &what);
             check_promises(store.survivor(), history, &what, room % 2 == 0);
@@ -515,9 +502,9 @@ fn ranks(c: &Container, nranks: u32) -> Vec<Writer> {
         .collect()
 }
 
-/// Symptom: after `recover(discard)` and a power cut, steps of the dead run came back among those of the next one, and where
-/// they overlapped the older values won. Cause: the commit that fenced the dead run was not flushed, so both runs' records were
-/// adopted together, compared by rank. Here the power fails right after the new run's step.
+/// Symptom: after `recover(discard)` and a power cut, steps of the dead run reappeared among those of the next one,
+/// and older values won where they overlapped. Cause: the commit that fenced the dead run was not flushed, so the
+/// records of both runs were adopted together, compared by rank. Here the power fails right after the new run's step.
 #[test]
 fn a_fence_outlives_a_power_cut() {
     for seed in 0..40 {
@@ -555,10 +542,10 @@ fn a_fence_outlives_a_power_cut() {
     }
 }
 
-/// Symptom: steps of a process that outlived a recovery vanished without an error. Cause: their groups are fenced, and a commit
-/// that takes nothing is no error in itself.
+/// Symptom: steps of a process that outlived a recovery vanished without an error. Cause: their groups are fenced,
+/// and a commit that takes nothing is not itself an error.
 #[test]
-fn a_writer_that_was_shut_out_is_told() {
+fn a_fenced_writer_gets_an_error() {
     let c = crate::common::memory();
     c.apply(vec![create("t", f4(), &[4, 4], |v| v.steps = true)]).unwrap();
     let zombie = ranks(&c, 1).remove(0);
@@ -571,8 +558,9 @@ fn a_writer_that_was_shut_out_is_told() {
     assert_eq!(c.snapshot().step_axis(), 0);
 }
 
-/// Symptom: after one aborted step of many blocks, manifests grew with every commit until none fitted. Cause: the aborted
-/// group's number was never settled, so each later group of the writer was listed as adopted ahead of it.
+/// Symptom: after one aborted step of many blocks, manifests grew with every commit until none fitted. Cause: the
+/// number of the aborted group was never settled, so each later group of the writer was listed as adopted ahead of
+/// it.
 #[test]
 fn an_aborted_step_of_many_blocks_leaves_no_trace() {
     let store = Arc::new(MemoryStore::new());

@@ -1,5 +1,6 @@
-//! The commit that stores computed values of derived variables, behind the commit of their inputs, dies at any of its changes:
-//! what is read is what a computation from the inputs gives, before and after the values are stored anew.
+//! The commit that stores computed values of derived variables follows the commit of their inputs. It dies at any of
+//! its changes here. Reads must give what a computation from the inputs gives, before and after the values are stored
+//! again.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeSet;
@@ -11,7 +12,8 @@ use drystone_store::{Fault, FaultStore, MemoryStore, PutMode, Script, Store, Sto
 use crate::common::{bytes, create, dense, f4, floats, read_all};
 
 const SHAPE: [u64; 2] = [6, 8];
-/// Of each definition one variable that is stored, one of which statistics are, and one that is computed.
+/// Each definition becomes one variable whose values are stored, one whose statistics are stored, and one that is
+/// computed.
 const TEXTS: [(&str, &str); 2] = [("speed", "sqrt(u*u + v*v)"), ("lap", "diff2(u, x, 1) + diff2(u, y, 1)")];
 const KINDS: [&str; 3] = ["stored", "bounds", "virtual"];
 
@@ -32,7 +34,7 @@ fn put(c: &Container, step: u64, seed: u32, offset: [u64; 2], shape: [u64; 2]) -
     c.commit().map(drop)
 }
 
-/// A run with one step, all of it stored.
+/// A run with one step; all its values are stored.
 fn before(store: Arc<dyn Store>) {
     let c = Container::create(store, CreateOptions::default()).unwrap();
     let named = |new: &mut drystone::NewVariable| {
@@ -55,7 +57,7 @@ fn before(store: Arc<dyn Store>) {
     assert_eq!(c.store_derived(None, None, None).unwrap(), StoredDerived::default(), "the commit stored it");
 }
 
-/// What happens while the process dies: a part of an input is put again, and a step is added.
+/// The changes during which the process dies: a part of an input is put again, and a step is added.
 fn change(c: &Container) -> drystone::Result<()> {
     put(c, 0, 5, [2, 1], [3, 4])?;
     put(c, 1, 9, [0, 0], SHAPE)
@@ -70,7 +72,7 @@ fn copy(store: &MemoryStore) -> MemoryStore {
     copy
 }
 
-/// All that is read of each definition, by every kind, is the same.
+/// Checks that all kinds of a definition read the same.
 fn check(c: &Container, what: &str) {
     for (name, _) in TEXTS {
         let computed = read_all(c, &format!("{name}_virtual"));
@@ -78,21 +80,21 @@ fn check(c: &Container, what: &str) {
         for kind in ["stored", "bounds"] {
             let path = format!("{name}_{kind}");
             assert_eq!(read_all(c, &path), computed, "{what}: {path}");
-            // Statistics that are not current would leave out parts that have hits.
+            // Statistics that are not current would exclude parts that have hits.
             let condition = c.expression(&format!("{path} > 3 & {path} < 9")).unwrap();
             let (found, _) = c.query(&condition, &[]).unwrap().count().unwrap();
             let wanted = expected.iter().filter(|value| **value > 3.0 && **value < 9.0).count();
             assert_eq!(found, wanted as u64, "{what}: {path}");
         }
     }
-    // By hand, from the inputs: not by the same code.
+    // Computed here from the inputs, by other code.
     let (u, v) = (floats(&read_all(c, "u")), floats(&read_all(c, "v")));
     let speed: Vec<f32> = u.iter().zip(&v).map(|(u, v)| (u * u + v * v).sqrt()).collect();
     assert_eq!(floats(&read_all(c, "speed_stored")), speed, "{what}");
 }
 
 #[test]
-fn a_commit_of_stored_values_that_dies_at_any_change_leaves_no_value_that_is_not_computed_from_the_inputs() {
+fn a_commit_of_stored_values_that_dies_at_any_change_leaves_only_values_computed_from_the_inputs() {
     let run = |script: Script, from: &MemoryStore| {
         let faulty = Arc::new(FaultStore::new(copy(from), script).unwrap());
         let done = Container::open(faulty.clone(), Mode::ReadWrite).and_then(|c| change(&c));
@@ -107,7 +109,7 @@ fn a_commit_of_stored_values_that_dies_at_any_change_leaves_no_value_that_is_not
     assert_eq!(whole.store_derived(None, None, None).unwrap(), StoredDerived::default());
 
     let long = std::env::var_os("DRYSTONE_LONG").is_some();
-    // How many steps there are, and whether something is left to be stored.
+    // The numbers of steps seen, and whether values are left to be stored.
     let mut seen = BTreeSet::new();
     for at in 0..undisturbed.changes() {
         for (number, fault) in [Fault::Crash, Fault::LostReply, Fault::Fail].into_iter().enumerate() {
@@ -126,6 +128,6 @@ fn a_commit_of_stored_values_that_dies_at_any_change_leaves_no_value_that_is_not
             assert_eq!(c.store_derived(None, None, None).unwrap(), StoredDerived::default(), "{what}");
         }
     }
-    // It died before and behind each of the two commits of each change.
+    // It died before and after each of the two commits of each change.
     assert_eq!(seen, BTreeSet::from([(1, false), (1, true), (2, false), (2, true)]));
 }

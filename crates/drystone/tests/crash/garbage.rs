@@ -1,4 +1,5 @@
-//! Does a collection remove what nobody needs, and nothing else, whenever it dies and whoever works beside it?
+//! Does a collection remove all garbage and nothing else, whenever it dies and whichever processes work at the same
+//! time?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ fn bytes(store: &dyn Store) -> u64 {
 }
 
 #[test]
-fn superseded_segments_go_and_what_shows_stays() {
+fn superseded_segments_go_and_visible_blocks_stay() {
     for durability in [Durability::Async, Durability::Durable, Durability::Memory] {
         let store = Arc::new(MemoryStore::new());
         let c = container(store.clone(), durability);
@@ -99,7 +100,7 @@ fn superseded_segments_go_and_what_shows_stays() {
         assert_eq!(read_all(&fresh, "t"), shown);
         let verified = fresh.verify(&mut |_, _| true).unwrap();
         assert!(verified.damage.is_empty(), "{:?}", verified.damage);
-        // It goes on: new steps, and nothing more to collect.
+        // It continues: new steps, and nothing more to collect.
         put(&fresh, 2, false, 77);
         assert_eq!(fresh.snapshot().step_axis(), 3);
         assert_eq!(gc(&fresh, GcOptions::default()).removed, vec![]);
@@ -126,7 +127,7 @@ fn without_a_policy_nothing_expires_and_files_of_lost_races_go() {
 }
 
 #[test]
-fn a_reader_of_a_snapshot_that_expires_is_told_so() {
+fn a_reader_of_an_expired_snapshot_gets_an_error() {
     let store = Arc::new(MemoryStore::new());
     let c = container(store.clone(), Durability::Async);
     put(&c, 0, false, 1);
@@ -137,13 +138,13 @@ fn a_reader_of_a_snapshot_that_expires_is_told_so() {
     gc(&c, KEEP_ONE);
     let selection = drystone_plan::selection::Selection::all(&[1, 64, 40]);
     assert_eq!(crate::common::read(&reader, "t", &selection).unwrap_err().kind(), ErrorKind::NotFound);
-    // Handles from before find the newest, and commit on top of it: numbers that expired are not free.
+    // Older handles find the newest snapshot, and commit on top of it: the numbers of expired versions are not free.
     assert!(reader.refresh().unwrap());
     assert_eq!(read_all(&reader, "t"), read_all(&c, "t"));
     put(&stale, 5, false, 9);
     c.refresh().unwrap();
     assert_eq!(c.snapshot().step_axis(), 6);
-    // So does who opens by a hint from before.
+    // So does a reader that opens by an old hint.
     store
         .put("manifest/hint", &[&drystone_format::identity::encode_hint(2)], PutMode::Replace, false)
         .unwrap();
@@ -178,7 +179,7 @@ fn random_histories_show_the_same_after_a_collection() {
         }
         let verified = fresh.verify(&mut |_, _| true).unwrap();
         assert!(verified.damage.is_empty(), "{}: {:?}", what(), verified.damage);
-        // What was closed and not committed is still there to be taken.
+        // Steps that were closed and not committed can still be taken.
         fresh
             .commit()
             .map(drop)
@@ -264,7 +265,7 @@ fn a_collection_that_dies_at_any_change_loses_nothing_and_the_next_completes_it(
                         assert!(verified.damage.is_empty(), "{what}: {:?}", verified.damage);
                     }
                     if !c.lost().unwrap().is_empty() {
-                        // A power cut took the collection's own commit: nothing is committed before that is settled.
+                        // A power cut took the collection's own commit. Nothing is committed before that is settled.
                         let refused = c.gc(&KEEP_ONE, &mut |_, _| true).unwrap_err();
                         assert!(power && refused.to_string().contains("recover()"), "{what}: {refused}");
                         c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -1,8 +1,8 @@
 //! Does a folder hold every promise that processes made before they were killed?
 //!
-//! This program runs itself again as writers and committers, which note each promise in a file after it was made, and kills them
-//! at random moments. Kills leave what was written, so every promise must hold, under `async` as under `durable`.
-//! `DRYSTONE_LONG=1`: 500 kills. The rest is about media that are full or cannot be written to.
+//! This program runs itself again as writers and committers, which note each promise in a file after making it, and
+//! kills them at random moments. A kill leaves everything that was written, so every promise must hold, under `async`
+//! as under `durable`. `DRYSTONE_LONG=1`: 500 kills. Other tests here are about media that are full or read-only.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![cfg(unix)]
 
@@ -23,7 +23,7 @@ fn long() -> bool {
     std::env::var_os("DRYSTONE_LONG").is_some()
 }
 
-/// Not a test of its own: what the processes run that are killed.
+/// Not a test: the program that the killed processes run.
 #[test]
 fn a_process_to_be_killed() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -45,7 +45,7 @@ fn a_process_to_be_killed() {
     }
 }
 
-/// Promises, one per line, each in one write: what is there was made.
+/// Promises, one per line, each written at once: every line stands for a promise that was made.
 struct Notes(File);
 
 impl Notes {
@@ -81,7 +81,7 @@ fn write_steps(c: &Container, rank: Option<(u32, u32)>, notes: &Notes) {
     }
 }
 
-/// Where a process says why it ended by itself, which none should.
+/// The file in which a process notes why it ended by itself, which no process should.
 fn complaints(notes: &Path) -> PathBuf {
     notes.with_extension("complaints")
 }
@@ -111,7 +111,7 @@ fn setup(folder: &Path, durability: Durability) -> PathBuf {
     path
 }
 
-/// Every visible step from `from` on is whole and right; how many steps are visible?
+/// Checks that every visible step from `from` on is complete and right. Returns the number of visible steps.
 fn check_values(c: &Container, from: u64) -> u64 {
     let axis = c.snapshot().step_axis();
     assert_eq!(c.snapshot().steps.len(), axis, "steps have gaps");
@@ -134,8 +134,8 @@ impl Dice {
     }
 }
 
-/// Starts processes, kills them all after a random time from their first promise on, checks, recovers, and goes on in the same
-/// container.
+/// Starts processes, kills them all at a random time after their first promise, checks, recovers, and continues in
+/// the same container.
 fn kill_again_and_again(durability: Durability, team: &[(&str, u32, u32)], kills: u64, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = setup(folder.path(), durability);
@@ -222,7 +222,7 @@ fn a_writer_without_rank_and_two_committers_are_killed_again_and_again() {
     kill_again_and_again(Durability::Async, &team, kills(6, 130), 5);
 }
 
-/// A small file system of its own; unmounted when dropped. `None`, with the reason printed, where that is not allowed.
+/// A small file system, unmounted when dropped. `None`, with the reason printed, if mounting is not permitted.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -262,7 +262,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_told_and_loses_nothing() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     for durability in [Durability::Async, Durability::Durable] {
         let Some(disk) = SmallDisk::new("1m") else { return };
         let path = setup(disk.0.path(), durability);
@@ -294,7 +294,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
         drop(w);
         let read = Container::open(&path, Mode::Read).unwrap();
         assert!(check_values(&read, 0) >= visible);
-        // With room again, the next run goes on where this one stopped.
+        // Once there is space again, the next run continues where this one stopped.
         assert!(disk.remount("size=64m"));
         let c = Container::open(&path, Mode::ReadWrite).unwrap();
         c.recover(&Adopt::All, &[]).unwrap();

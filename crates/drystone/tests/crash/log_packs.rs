@@ -1,4 +1,5 @@
-//! Do many short writers become few files, whenever who packs their logs dies, and does every snapshot stay what it was?
+//! Do many short writers leave few files, whenever a process that packs their logs dies? Does every snapshot stay
+//! unchanged?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -17,12 +18,12 @@ fn new(store: Arc<dyn Store>, durability: Durability) {
     c.finish().unwrap();
 }
 
-/// The values that the `n`th writer puts.
+/// The values that writer number `n` puts.
 fn values(n: usize) -> Vec<u8> {
     ramp_f32(4 + n).split_off(4 * n)
 }
 
-/// Programs that open the container, put something and close it, one after the other.
+/// Programs that open the container, put a block and close it, one after the other.
 fn programs(store: &Arc<dyn Store>, numbers: std::ops::Range<usize>) {
     numbers.for_each(|n| program(store, n).unwrap());
 }
@@ -47,7 +48,7 @@ fn is_part(key: &str) -> bool {
     keys::parse_log(key).is_some()
 }
 
-/// The snapshot of each program is what it was; a collection may have added others.
+/// Checks that the snapshot of each program is unchanged. A collection may have added others.
 fn check_values(store: &Arc<dyn Store>, programs: usize, what: &str) -> Container {
     let c = Container::open(store.clone(), Mode::Read).unwrap_or_else(|e| panic!("{what}: {e}"));
     for n in 0..programs {
@@ -56,7 +57,7 @@ fn check_values(store: &Arc<dyn Store>, programs: usize, what: &str) -> Containe
     c
 }
 
-/// The same, and everything is sound.
+/// As `check_values`; also checks that everything is undamaged.
 fn check(store: &Arc<dyn Store>, programs: usize, what: &str) {
     let c = check_values(store, programs, what);
     let verified = c.verify(&mut |_, _| true).unwrap();
@@ -115,7 +116,7 @@ fn objects_that_are_put_whole_are_packed_too() {
     check(&store, 50, "without append");
 }
 
-/// One that was made before there were packs of log parts, or with tiers.
+/// A container that was made before there were packs of log parts, or with tiers.
 #[test]
 fn a_container_without_the_feature_keeps_its_files() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -131,7 +132,7 @@ fn a_container_without_the_feature_keeps_its_files() {
 }
 
 #[test]
-fn handles_that_saw_an_older_state_read_it_from_packs_that_were_merged_meanwhile() {
+fn handles_at_an_older_state_read_it_from_packs_that_have_been_merged() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     new(store.clone(), Durability::Async);
     programs(&store, 0..3);
@@ -205,7 +206,7 @@ fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
         let start: Arc<dyn Store> = Arc::new(MemoryStore::new());
         new(start.clone(), durability);
         programs(&start, 0..14);
-        // The handle that dies packs 5 parts, together with the pack that is there.
+        // The handle that dies packs 5 parts, together with the existing pack.
         assert_eq!(count(&*start, is_part), 8);
         assert_eq!(count(&*start, |key| keys::parse_log_pack(key).is_some()), 1);
         let run = |script: Script| {
@@ -282,10 +283,10 @@ fn parts_of_a_snapshot_that_a_power_cut_took_are_adopted_from_their_pack() {
         let c = Container::open(survivor.clone(), Mode::ReadWrite).unwrap();
         fell_back += usize::from(c.snapshot().version() < 6);
         c.recover(&Adopt::All, &[]).unwrap();
-        // Those that are adopted again in one commit are newer or older by their writers' ids.
+        // Logs that are adopted again in one commit are ordered by their writers' ids.
         assert!((0..5).any(|n| read_all(&c, "t") == values(n)), "seed {seed}");
         assert_eq!(c.snapshot().entry_count(), 5, "seed {seed}: what is packed is on stable storage");
-        // A manifest that the power cut tore is named, too.
+        // A manifest that the power cut tore is also reported.
         let damage = c.verify(&mut |_, _| true).unwrap().damage;
         assert!(damage.iter().all(|d| d.key.starts_with("manifest/")), "seed {seed}: {damage:?}");
     }
@@ -293,7 +294,7 @@ fn parts_of_a_snapshot_that_a_power_cut_took_are_adopted_from_their_pack() {
 }
 
 #[test]
-fn lost_and_damaged_packs_are_named_and_a_lost_directory_is_made_again() {
+fn lost_and_damaged_packs_are_reported_and_a_lost_directory_is_made_again() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     new(store.clone(), Durability::Durable);
     programs(&store, 0..20);
@@ -316,7 +317,7 @@ fn lost_and_damaged_packs_are_named_and_a_lost_directory_is_made_again() {
     }
     store.put(&pack, &[&packed[..packed.len() / 2]], PutMode::Replace, true).unwrap();
     assert!(damage(&store).contains(&pack));
-    // Whoever packs next must not take what it cannot read for nothing.
+    // The next packing must not treat an unreadable pack as superfluous.
     programs(&store, 20..30);
     assert!(files(&*store).contains(&pack));
     store.put(&pack, &[&packed], PutMode::Replace, true).unwrap();
@@ -324,7 +325,7 @@ fn lost_and_damaged_packs_are_named_and_a_lost_directory_is_made_again() {
     let directory_now = store.read_all(keys::LOG_PACKS, 1 << 20).unwrap();
     assert_ne!(directory_now, directory);
     store.put(keys::LOG_PACKS, &[&directory_now[..directory_now.len() - 8]], PutMode::Replace, true).unwrap();
-    assert_eq!(damage(&store), [keys::LOG_PACKS], "what it named is found from the packs themselves");
+    assert_eq!(damage(&store), [keys::LOG_PACKS], "the packs are found without it");
     store.delete(keys::LOG_PACKS).unwrap();
     assert!(damage(&store).contains(&keys::LOG_PACKS.to_owned()));
     let c = Container::open(store.clone(), Mode::ReadWrite).unwrap();
@@ -335,7 +336,7 @@ fn lost_and_damaged_packs_are_named_and_a_lost_directory_is_made_again() {
     check_values(&store, 30, "with its directory");
 }
 
-/// Packing must not take the packs for leftovers while no directory names them.
+/// Packing must not treat packs as leftovers while no directory names them.
 #[test]
 fn a_packing_without_a_directory_makes_it_again_first() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -348,7 +349,7 @@ fn a_packing_without_a_directory_makes_it_again_first() {
 }
 
 #[test]
-fn writers_and_readers_go_on_beside_packing() {
+fn writers_and_readers_continue_during_packing() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     new(store.clone(), Durability::Async);
     programs(&store, 0..1);
@@ -383,10 +384,10 @@ fn writers_and_readers_go_on_beside_packing() {
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
 
-/// Symptom: handles that closed packed no manifests any more once the container had 64 MiB. Cause: all its bytes counted as unsynced,
-/// since a handle that was just opened has synced none itself.
+/// Symptom: closing handles packed no manifests once the container had 64 MiB. Cause: all its bytes counted as
+/// unsynced, since a handle that was just opened has synced none itself.
 #[test]
-fn programs_that_put_much_leave_few_manifests() {
+fn programs_that_put_many_bytes_leave_few_manifests() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let c = Container::create(store.clone(), CreateOptions::default()).unwrap();
     c.apply(vec![create("t", f4(), &[1 << 19], |_| {})]).unwrap();

@@ -1,6 +1,7 @@
-//! Is what was lost without a power cut told apart from what a power cut takes?
+//! Is a loss without a power cut distinguished from a loss by a power cut?
 //!
-//! Containers lie in real folders, where manifests name the boot. `reboot` turns what this boot wrote into what another one wrote.
+//! Containers lie in real folders, where manifests name the boot. `reboot` changes the recorded boot, as if the bytes
+//! had been written in another one.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;
@@ -31,7 +32,7 @@ fn manifests(folder: &Path) -> Vec<(PathBuf, Manifest)> {
     of(folder, "manifest", ".dsm").into_iter().map(read).collect()
 }
 
-/// Bytes in front of the manifest stay as they are.
+/// Rewrites the manifest; the bytes before it stay as they are.
 fn rewrite(path: &Path, manifest: &Manifest) {
     let bytes = fs::read(path).unwrap();
     let (mut at, mut ordinal) = (0, 0);
@@ -76,7 +77,7 @@ fn manifests_name_the_boot_within_which_everything_unflushed_was_written() {
     let c = container(folder.path());
     let boot = manifests(folder.path())[0].1.boot.clone();
     assert!(boot.is_some() && manifests(folder.path()).iter().all(|(_, m)| m.boot == boot));
-    // After a reboot older bytes are not of this boot, until they are flushed.
+    // After a reboot, older bytes are not of this boot until they are flushed.
     drop(c);
     reboot(folder.path());
     let c = Container::open(folder.path(), Mode::ReadWrite).unwrap();
@@ -85,7 +86,7 @@ fn manifests_name_the_boot_within_which_everything_unflushed_was_written() {
     c.flush().unwrap();
     step(&c, 3);
     assert_eq!(manifests(folder.path()).last().unwrap().1.boot, boot);
-    // A log says on which snapshot it was begun.
+    // A log states the snapshot on which it was begun.
     let headers = of(folder.path(), "log", ".idx").into_iter().map(|path| {
         let bytes = fs::read(path).unwrap();
         let Next::Frame { payload, .. } = frame::next(&bytes, 0, 0) else { panic!("no header") };
@@ -173,7 +174,7 @@ fn a_newest_manifest_that_this_boot_lost_refuses_readers_and_waits_for_a_recover
     assert!(Container::open(folder.path(), damaged).unwrap().snapshot().version() > 0);
     let c = Container::open(folder.path(), Mode::ReadWrite).unwrap();
     assert_eq!(c.commit().err().unwrap().kind(), ErrorKind::Corrupt);
-    // What the log holds is adopted again.
+    // The group in the log is adopted again.
     assert_eq!(c.recover(&Adopt::All, &[]).unwrap().adopted, [1]);
     assert_eq!(read_all(&Container::open(folder.path(), Mode::Read).unwrap(), "t").len(), 256);
 }
@@ -201,7 +202,7 @@ impl Store for Unwatched {
 }
 
 #[test]
-fn a_store_that_does_not_watch_has_the_engine_compare_the_uuid() {
+fn on_a_store_that_does_not_watch_the_engine_compares_the_uuid() {
     let folder = tempfile::tempdir().unwrap();
     drop(container(folder.path()));
     for watches in [true, false] {

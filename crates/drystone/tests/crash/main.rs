@@ -1,4 +1,4 @@
-//! What a container is after kills, damage, lost files and races.
+//! The state of a container after kills, damage, lost files and races.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! Do many small commits become few files, whenever who packs them dies, and does every snapshot stay what it was?
+//! Do many small commits leave few files, whenever a process that packs them dies? Does every snapshot stay
+//! unchanged?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -19,17 +20,17 @@ fn container(store: Arc<dyn Store>, durability: Durability) -> Container {
     c
 }
 
-/// The values of the `n`th assignment.
+/// The values of assignment number `n`.
 fn values(n: usize) -> Vec<u8> {
     ramp_f32(4 + n).split_off(4 * n)
 }
 
-/// Assigns, by one writer, so that each time is a commit.
+/// Assigns by one writer, so that each assignment is a commit.
 fn assign(c: &Container, numbers: std::ops::Range<usize>) {
     let mut w = c.writer(WriterOptions::default()).unwrap();
     for n in numbers {
         w.put("t", &f4(), &dense(&values(n), &[4], 4), None, None).unwrap();
-        // Without append a writer commits when it closes.
+        // On a store without append, a writer commits when it closes.
         if !w.commit().unwrap() {
             w.close().unwrap();
             w = c.writer(WriterOptions::default()).unwrap();
@@ -42,7 +43,8 @@ fn files(store: &dyn Store) -> Vec<String> {
     store.list("").unwrap().into_iter().map(|item| item.key).collect()
 }
 
-/// Each of the first assignments has its snapshot, behind the one that made the variable; a collection may have added others.
+/// Checks that each of the first assignments has its snapshot, after the one that made the variable. A collection may
+/// have added others.
 fn check_values(store: &Arc<dyn Store>, assignments: usize, what: &str) -> Container {
     let c = Container::open(store.clone(), Mode::Read).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(c.snapshots().unwrap().len() > assignments, "{what}: {:?}", c.snapshots());
@@ -52,7 +54,7 @@ fn check_values(store: &Arc<dyn Store>, assignments: usize, what: &str) -> Conta
     c
 }
 
-/// The same, and everything is sound.
+/// As `check_values`; also checks that everything is undamaged.
 fn check(store: &Arc<dyn Store>, assignments: usize, what: &str) {
     let c = check_values(store, assignments, what);
     let verified = c.verify(&mut |_, _| true).unwrap();
@@ -72,7 +74,7 @@ fn a_thousand_assignments_leave_few_files_and_every_snapshot() {
     }
 }
 
-/// Counts the manifests that are synced one by one.
+/// Counts the manifests that are synced individually.
 #[derive(Debug)]
 struct Syncs {
     inner: MemoryStore,
@@ -90,7 +92,7 @@ impl Store for Syncs {
     }
 }
 
-/// A sync of each of many manifests would take most of the time of a flush.
+/// Syncing many manifests individually would take most of the time of a flush.
 #[test]
 fn a_flush_takes_many_manifests_to_stable_storage_in_packs() {
     for (flushes, most) in [(1, 8), (4, 24)] {
@@ -130,11 +132,11 @@ fn handles_that_saw_an_older_state_find_the_newest_and_commit_on_it() {
     let old = reader.snapshot().version();
     assign(&c, 2..300);
     assert!(!files(&*store).contains(&keys::manifest(old + 1)), "it is packed");
-    // At once, on a base that is long gone: the number above it is free as a file.
+    // A commit without looking, on a base that was packed long ago: the number above it is free as a file.
     ready.put("t", &f4(), &dense(&values(777), &[4], 4), None, None).unwrap();
     ready.commit().unwrap();
     assert_eq!(writer.snapshot().version(), 302);
-    assert!(!files(&*store).contains(&keys::manifest(old + 1)), "what lost is taken away");
+    assert!(!files(&*store).contains(&keys::manifest(old + 1)), "the lost commit's manifest is removed");
     assert!(read_all(&reader, "t") == values(1), "it stays what it was");
     assert!(reader.refresh().unwrap());
     assert_eq!(reader.snapshot().version(), 302);
@@ -145,14 +147,14 @@ fn handles_that_saw_an_older_state_find_the_newest_and_commit_on_it() {
 }
 
 #[test]
-fn what_a_killed_loser_left_below_the_floor_is_nobodys_snapshot() {
+fn a_manifest_below_the_floor_of_a_killed_loser_is_not_a_snapshot() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let c = container(store.clone(), Durability::Durable);
     assign(&c, 0..10);
     let reader = Container::open(store.clone(), Mode::Read).unwrap();
     let bogus = store.read_all(&keys::manifest(11), 1 << 20).unwrap();
     assign(&c, 10..200);
-    // Its process was killed between the put and the look at the floor.
+    // The process was killed between the put and the look at the floor.
     store.put(&keys::manifest(12), &[&bogus], PutMode::IfAbsent, true).unwrap();
     assert!(reader.refresh().unwrap());
     assert_eq!(reader.snapshot().version(), 201);
@@ -163,7 +165,7 @@ fn what_a_killed_loser_left_below_the_floor_is_nobodys_snapshot() {
 }
 
 #[test]
-fn a_collection_leaves_few_files_and_expired_snapshots_are_told() {
+fn a_collection_leaves_few_files_and_expired_snapshots_are_reported() {
     for durability in ALL {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let c = container(store.clone(), durability);
@@ -233,7 +235,7 @@ fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
                 if c.lost().unwrap().is_empty() {
                     check(&survivor, 100, &what);
                 } else {
-                    // A power cut took the collection's own commit: nothing is committed before that is settled.
+                    // A power cut took the collection's own commit. Nothing is committed before that is settled.
                     let refused = c.gc(&GcOptions::default(), &mut |_, _| true).unwrap_err();
                     assert!(power && refused.to_string().contains("recover()"), "{what}: {refused}");
                     c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -250,7 +252,8 @@ fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
     }
 }
 
-/// Under `async` a handle that closes brings to stable storage what its manifests need, and then packs them, unflushed as they are.
+/// Under `async`, a closing handle syncs everything that its manifests need, and then packs the manifests, which are
+/// not synced yet.
 #[test]
 fn a_power_cut_while_unflushed_commits_are_packed_leaves_what_was_flushed_and_nothing_half() {
     const FLUSHED: usize = 20;
@@ -320,7 +323,7 @@ fn a_power_cut_while_unflushed_commits_are_packed_leaves_what_was_flushed_and_no
 }
 
 #[test]
-fn lost_and_damaged_packs_are_named_and_a_lost_floor_is_made_again() {
+fn lost_and_damaged_packs_are_reported_and_a_lost_floor_is_made_again() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let c = container(store.clone(), Durability::Durable);
     assign(&c, 0..200);
@@ -342,10 +345,10 @@ fn lost_and_damaged_packs_are_named_and_a_lost_floor_is_made_again() {
     store.put(&pack, &[&packed], PutMode::Replace, true).unwrap();
     check(&store, 200, "restored");
     store.put(keys::FLOOR, &[&floor[..floor.len() - 8]], PutMode::Replace, true).unwrap();
-    assert_eq!(damage(&store), [keys::FLOOR], "what it named is found from the packs themselves");
+    assert_eq!(damage(&store), [keys::FLOOR], "the packs are found without it");
     store.delete(keys::FLOOR).unwrap();
     assert!(damage(&store).contains(&keys::FLOOR.to_owned()));
-    // A handle that opens what is left, and one that collects, take no pack for a leftover.
+    // Neither a handle that opens the remains nor one that collects treats a pack as a leftover.
     let packs = |store: &Arc<dyn Store>| -> Vec<String> {
         files(&**store).into_iter().filter(|key| keys::parse_pack(key).is_some()).collect()
     };
@@ -363,7 +366,7 @@ fn lost_and_damaged_packs_are_named_and_a_lost_floor_is_made_again() {
 }
 
 #[test]
-fn writers_and_readers_go_on_beside_packing() {
+fn writers_and_readers_continue_during_packing() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let c = container(store.clone(), Durability::Durable);
     assign(&c, 0..1);

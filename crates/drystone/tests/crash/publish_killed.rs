@@ -1,5 +1,5 @@
-//! A publication that dies at any of its changes leaves a hierarchy in which every array reads as it was before or as it will
-//! be, by its own document and by the root's; and the next publication makes exactly what an undisturbed one makes.
+//! A publication dies at any of its changes. Afterwards every array reads as it was before or as it will be, by its
+//! own document and by the root's. The next publication makes exactly the objects that an undisturbed one makes.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ fn before(store: Arc<dyn Store>) -> Container {
     c
 }
 
-/// What happens before the publication that dies.
+/// The changes before the publication that dies.
 fn change(c: &Container) {
     put(c, Some(0), "T", &[1, 1], &[2, 3], -50.0);
     put(c, Some(2), "T", &[0, 0], &[6, 5], 300.0);
@@ -75,7 +75,7 @@ fn extents(json: &Json) -> Vec<usize> {
     json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect()
 }
 
-/// The words of an array, by the document: a reader of a few lines for arrays of one shard without compression.
+/// The words of an array, according to its document: a small reader for arrays of one shard without compression.
 fn words(store: &dyn Store, node: &str, document: &Json) -> (Vec<usize>, Vec<u32>) {
     let shape = extents(&document["shape"]);
     let codec = &document["codecs"][0];
@@ -136,7 +136,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 type Arrays = BTreeMap<String, (Vec<usize>, Vec<u32>)>;
 
-/// All arrays by the root's document, and by their own ones.
+/// All arrays by the root's document, and by their own documents.
 fn visible(store: &dyn Store) -> [Arrays; 2] {
     let root = read_json(store, "zarr/zarr.json").unwrap();
     let listed = root["consolidated_metadata"]["metadata"].as_object().unwrap();
@@ -151,7 +151,7 @@ fn visible(store: &dyn Store) -> [Arrays; 2] {
     [by_root, by_themselves]
 }
 
-/// The array cut to a shape, missing cells as fill: what a document of that shape shows of it.
+/// The array cut to a shape, with missing cells as fill: this is what a document of that shape shows of it.
 fn seen_as((from, words): &(Vec<usize>, Vec<u32>), shape: &[usize]) -> Vec<u32> {
     let cells: usize = shape.iter().product();
     (0..cells)
@@ -171,7 +171,7 @@ fn zarr_objects(store: &dyn Store) -> BTreeMap<String, Vec<u8>> {
     all.into_iter().map(|e| (e.key.clone(), store.read_all(&e.key, 1 << 24).unwrap())).collect()
 }
 
-/// The dead process' lock: this process cannot show that it is dead, since it lives.
+/// Removes the dead process' lock. The test cannot show that the process is dead, since it is this process.
 fn remove_lock(store: &dyn Store) {
     for entry in store.list("publish/").unwrap() {
         store.delete(&entry.key).unwrap();

@@ -1,8 +1,8 @@
-//! What does a container show whose files were cut off, lost their tails to zeros, or are gone?
+//! What does a container show if its files were cut off, end in zeros, or are gone?
 //!
-//! Every object is cut at every frame boundary and inside every frame. A read gives what was written, an older committed state
-//! (async, not flushed, with a warning), or an error that names the file; `recover` brings back a readable container wherever
-//! only unflushed bytes are gone. `DRYSTONE_LONG=1` cuts at every byte of small objects.
+//! Every object is cut at every frame boundary and inside every frame. A read gives the written values, an older
+//! committed state (async, not flushed, with a warning), or an error that names the file. If only unflushed bytes are
+//! gone, `recover` makes the container readable again. `DRYSTONE_LONG=1` cuts at every byte of small objects.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeSet;
@@ -20,14 +20,14 @@ fn long() -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tear {
-    /// Ends here.
+    /// The file ends here.
     Cut(usize),
-    /// Zeros from here on.
+    /// The file has zeros from here on.
     Zeros(usize),
     Gone,
 }
 
-/// Places worth cutting at: around every frame's boundaries, and inside it.
+/// The positions of cuts: around every frame's boundaries, and inside every frame.
 fn places(bytes: &[u8]) -> BTreeSet<usize> {
     let mut out: BTreeSet<usize> = [0, 1, bytes.len() / 2, bytes.len().saturating_sub(1)].into();
     let mut at = 0u64;
@@ -75,7 +75,7 @@ fn is_damage(e: &Error, key: &str, what: &dyn Fn() -> String) {
     assert!(kind && e.to_string().contains(key), "{}: {:?}: {e}", what(), e.kind());
 }
 
-/// Every read is right, or damage that names the file. How many fail?
+/// Checks that every read is right, or reports damage and names the file. Returns the number that fail.
 fn compare(expected: &Content, found: &Content, key: &str, what: &dyn Fn() -> String) -> usize {
     let keys = |c: &Content| c.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(expected), keys(found), "{}", what());
@@ -93,7 +93,7 @@ fn compare(expected: &Content, found: &Content, key: &str, what: &dyn Fn() -> St
     failed
 }
 
-/// After a recovery: every cell is as some version since the flush shows it, or untouched.
+/// Checks, after a recovery, that every cell is as some version since the flush shows it, or untouched.
 fn cells_are_known(sample: &Sample, found: &Content, what: &dyn Fn() -> String) {
     for (place, cells) in found {
         let cells = cells.as_ref().unwrap_or_else(|e| panic!("{}: {place:?}: {e}", what()));
@@ -163,7 +163,8 @@ fn an_async_container_falls_back_with_a_warning_and_recovers() {
             for how in tears(&bytes) {
                 count += 1;
                 let what = || format!("flushed {flush}, {key} {how:?} of {}, {safe:?} safe", bytes.len());
-                // Are only bytes gone that no flush covered? The hint is never trusted, the mark of a flush is.
+                // Whether only bytes are gone that no flush covered. The hint is never trusted; the mark of a flush
+                // is.
                 let unflushed = key == "manifest/hint"
                     || match (how, safe) {
                         (Tear::Gone, safe) => safe.is_none(),
@@ -213,8 +214,8 @@ fn an_async_container_falls_back_with_a_warning_and_recovers() {
     println!("{count} tears");
 }
 
-/// Symptom: with the folder of manifests gone, a container opened as an empty one, in silence. Blocks belong to variables, and
-/// creating a variable is a commit, so a log without any manifest is a loss.
+/// Symptom: with the folder of manifests gone, a container silently opened as an empty one. Blocks belong to
+/// variables, and creating a variable is a commit, so a log without any manifest shows a loss.
 #[test]
 fn a_log_without_any_manifest_is_not_an_empty_container() {
     for durability in [Durability::Durable, Durability::Async] {

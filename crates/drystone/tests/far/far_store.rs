@@ -1,7 +1,7 @@
-//! A container far away: how many requests, how many round trips, and how many under way at once.
+//! A container on a far store: the number of requests, of round trips, and of requests in flight.
 //!
-//! The store is one of this process behind a link with latency and bandwidth, which counts. Counts and round trips are exact; times are
-//! compared with what bytes and round trips take, with room for a machine that does something else.
+//! The store is in this process, behind a counting link with latency and bandwidth. Counts and round trips are exact.
+//! Times are compared with those of bytes and round trips, with a margin for a loaded machine.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::sample::{Sample, content};
 
 type Far = DelayStore<NoAppendStore<MemoryStore>>;
 
-/// The objects of `objects` behind 30 ms and 1 Gbit/s.
+/// The objects of `objects`, behind 30 ms and 1 Gbit/s.
 fn far(objects: &MemoryStore) -> Far {
     behind(objects, Duration::from_millis(30))
 }
@@ -57,7 +57,7 @@ fn shown(log: &[LoggedRequest]) -> String {
     log.iter().map(|a| format!("\n  round {}: {} {} ({} bytes)", a.round, a.kind, a.key, a.bytes)).collect()
 }
 
-/// A 2-dimensional variable of `grid` blocks of `edge` cells a side, each put by itself.
+/// A 2-dimensional variable of `grid` blocks with `edge` cells per side. Each block is put separately.
 fn blocks(c: &Container, path: &str, grid: [u64; 2], edge: u64) {
     let shape = grid.map(|n| n * edge);
     c.apply(vec![create(path, f4(), &shape, |_| {})]).unwrap();
@@ -75,11 +75,12 @@ fn blocks(c: &Container, path: &str, grid: [u64; 2], edge: u64) {
     c.commit().unwrap();
 }
 
-/// Symptom: 1,024 ranges took 16 s at 30 ms, as long as one after the other on two threads. Cause: requests under way were bound to threads,
-/// one each. Here they go out until the window is full: this counts how many were under way, and how many round trips that took.
+/// Symptom: 1,024 ranges took 16 s at 30 ms, as long as if two threads had requested them one after the other. Cause:
+/// each thread had one request in flight. Requests now go out until the window is full. The test counts the requests
+/// in flight, and the round trips.
 #[test]
-fn requests_under_way_are_bound_by_the_window_and_not_by_threads() {
-    // Two variables turn by turn: what is read of one lies apart in the segment.
+fn the_window_and_not_threads_bound_requests_in_flight() {
+    // Two variables are put alternately, so the blocks of one do not adjoin in the segment.
     const MANY: u64 = 1024;
     const CELLS: u64 = 16 << 10;
     let objects = written(|c| {
@@ -113,14 +114,14 @@ fn requests_under_way_are_bound_by_the_window_and_not_by_threads() {
     assert!(store.peak_bytes() <= 28 << 20, "memory is bound by bytes, too: {}", store.peak_bytes());
     let log = store.take_log();
     assert_eq!(log.len() as u64, requests, "{}", shown(&log[..20]));
-    // Bytes take 0.54 s, 8 windows 0.24 s; one after the other it would be 15 s on two threads.
+    // Bytes take 0.54 s, and 8 windows 0.24 s. One after the other on two threads, requests would take 15 s.
     let bytes = Duration::from_secs_f64(total(&log) as f64 / 125e6);
     assert!(time < 3 * (bytes + Duration::from_millis(60)), "{time:?} for {bytes:?} of bytes");
 }
 
-/// Requests longer than a window's share of its bytes are bound by these: memory stays the caller's buffer and 32 MiB.
+/// The window's bytes bound long requests: memory is the caller's buffer and 32 MiB.
 #[test]
-fn bytes_under_way_are_bound_where_requests_are_long() {
+fn bytes_in_flight_are_bounded_if_requests_are_long() {
     let objects = written(|c| blocks(c, "a", [3, 3], 1536));
     let store = far(&objects);
     let c = opened(&store);
@@ -132,14 +133,14 @@ fn bytes_under_way_are_bound_where_requests_are_long() {
 }
 
 #[test]
-fn what_fits_the_window_is_asked_for_in_one_round() {
+fn ranges_that_fit_the_window_take_one_round() {
     let objects = written(|c| blocks(c, "a", [10, 10], 64));
     let store = far(&objects);
     let c = opened(&store);
-    // Index pages and sources once; then only data.
+    // Index pages and sources are read once; then only data.
     read_box(&c, "a", &[0, 0], &[1, 1]);
     store.take_log();
-    // A column of cells: one cell of each row.
+    // A column of cells has one cell of each row.
     let column = Selection {
         axes: vec![Axis { start: 0, step: 1, count: 640 }, Axis { start: 7, step: 1, count: 1 }],
     };
@@ -149,7 +150,8 @@ fn what_fits_the_window_is_asked_for_in_one_round() {
     assert_eq!(rounds(&log), 1, "{}", shown(&log));
 }
 
-/// Goal A-1: a cold open of 20,000 blocks in at most 5 requests, 2 rounds and 128 KiB, and the first plane's data asked for in round 4.
+/// Goal A-1: a cold open of 20,000 blocks takes at most 5 requests, 2 rounds and 128 KiB, and the first plane's data
+/// is requested in round 4.
 #[test]
 fn a_container_of_20_000_blocks_opens_in_two_round_trips() {
     let objects = written(|c| blocks(c, "a", [200, 100], 8));
@@ -164,7 +166,7 @@ fn a_container_of_20_000_blocks_opens_in_two_round_trips() {
     assert!(data.is_some_and(|round| round <= 2), "data in round 4, opening included: {}", shown(&log));
 }
 
-/// All kinds of variables, codecs, strings and partial reads: the far way gives what the near one gives.
+/// For all kinds of variables, codecs, strings and partial reads, a far store gives the same values as a near one.
 #[test]
 fn a_far_container_shows_what_a_near_one_shows() {
     for durability in [Durability::Durable, Durability::Async] {
@@ -226,9 +228,10 @@ fn damage_is_found_by_far_reads_too_and_named() {
     assert!(flips > 60 && failed > 30, "{flips} {failed}");
 }
 
-/// A request that fails ends the read with its error: no thread waits for requests that do not go out any more, and nothing wrong is shown.
+/// A request that fails ends the read with its error: no thread waits for requests that no longer go out, and nothing
+/// wrong is shown.
 #[test]
-fn a_failing_request_ends_a_far_read_and_nobody_waits() {
+fn a_failing_request_ends_a_far_read_and_no_thread_waits() {
     let objects = written(|c| blocks(c, "a", [40, 40], 16));
     let (mut errors, mut fine) = (0, 0);
     for seed in 0..60 {
@@ -248,7 +251,7 @@ fn a_failing_request_ends_a_far_read_and_nobody_waits() {
     assert!(errors > 0 && fine > 0, "{errors} {fine}");
 }
 
-/// Symptom: a commit took three round trips for each writer. Cause: their logs were looked at one after the other.
+/// Symptom: a commit took three round trips for each writer. Cause: their logs were read one after the other.
 #[test]
 fn a_commit_of_many_writers_takes_few_round_trips() {
     const WRITERS: u64 = 100;
@@ -272,7 +275,7 @@ fn a_commit_of_many_writers_takes_few_round_trips() {
     assert!(log.len() as u64 >= WRITERS && rounds(&log) <= 8, "{} requests: {}", log.len(), shown(&log));
     c.flush().unwrap();
     let log = store.take_log();
-    // Whether it is still this container and the newest snapshot, and the mark.
+    // Checks whether it is still this container and the newest snapshot, and puts the mark.
     assert!(log.len() <= 3, "what was put is durable, so a flush is a mark: {}", shown(&log));
     assert_eq!(read_all(&c, "a"), ramp_f32(10).repeat(WRITERS as usize));
 }
@@ -333,17 +336,18 @@ fn a_handle_that_looks_for_newer_snapshots_asks_once() {
     assert!(rounds(&log_of_open) <= 5, "{}", shown(&log_of_open));
 }
 
-/// What was asked, but for the hint, which goes out once a second at most and which nobody waits for.
+/// The requests that are waited for. The hint is left out: it goes out at most once a second and is not awaited.
 fn waited_for(store: &Far) -> Vec<LoggedRequest> {
     let mut log = store.take_log();
     log.retain(|asked| asked.key != "manifest/hint");
     log
 }
 
-/// A step of a writer alone, through a handle that has just made its variable: what is asked beside the data, and in how many round trips.
+/// A step of a writer without other ranks, through a handle that has just made its variable. The test counts the
+/// requests besides data, and the round trips.
 ///
-/// Symptom: 7 requests, and 6 round trips. Cause: opening the writer and committing each asked whether the container was still the same, and
-/// one thing was asked after the other.
+/// Symptom: 7 requests, and 6 round trips. Cause: opening the writer and committing each checked whether the
+/// container was still the same, and requests were made one after the other.
 #[test]
 fn a_step_asks_for_five_things_beside_its_data() {
     let objects = written(|c| c.apply(vec![create("a", f4(), &[10], |v| v.steps = true)]).map(drop).unwrap());
@@ -358,7 +362,7 @@ fn a_step_asks_for_five_things_beside_its_data() {
         w.put("a", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
         w.end_step().unwrap();
         let log = waited_for(&store);
-        // Whether it is the same container, the record and the manifest.
+        // The check of the container's identity, the record and the manifest.
         let beside = log.iter().filter(|asked| !asked.key.ends_with(".seg")).count();
         assert!(beside == 3 && rounds(&log) == 3, "step {step}: {}", shown(&log));
     }
@@ -393,7 +397,7 @@ fn a_commit_asks_once_whether_it_is_still_the_same_container() {
     assert!(identities(&log) == 1 && rounds(&log) == 3, "values without a step: {}", shown(&log));
 }
 
-/// A handle that made its container flushes it at its end: the mark and the hint go together.
+/// A handle that made its container flushes it at its end: the mark and the hint are put together.
 #[test]
 fn the_end_of_a_handle_that_made_its_container_takes_two_round_trips() {
     let store = far(&MemoryStore::new());
@@ -415,8 +419,8 @@ fn the_end_of_a_handle_that_made_its_container_takes_two_round_trips() {
     assert_eq!(store.take_log(), [], "nothing is owed any more");
 }
 
-/// A writer alone asks for the identity only when it ends a step: of a container that was replaced or removed meanwhile nothing is changed
-/// but for data that nothing names.
+/// A writer without other ranks checks the identity only when it ends a step. In a container that was replaced or
+/// removed meanwhile, it changes nothing, except for data that nothing names.
 #[test]
 fn a_writer_whose_container_was_replaced_records_and_commits_nothing() {
     let fill = |c: &Container| c.apply(vec![create("a", f4(), &[10], |v| v.steps = true)]).map(drop).unwrap();
@@ -466,7 +470,7 @@ fn a_writer_whose_container_was_replaced_records_and_commits_nothing() {
 
 const ROW: u64 = 128 << 10;
 
-/// Writes a step of `rows` blocks of 512 KiB by a writer whose parts hold two.
+/// Writes a step of `rows` blocks of 512 KiB. Each part of the writer's log holds two.
 fn write_step(c: &Container, rows: u64) -> drystone::Result<()> {
     let all = ramp_f32((rows * ROW) as usize);
     let segment_limit = Some(1 << 20);
@@ -479,8 +483,9 @@ fn write_step(c: &Container, rows: u64) -> drystone::Result<()> {
     w.close()
 }
 
-/// Symptom: 1 GiB went up in 43 objects one after the other, each a round trip for its segment and one for its record. Cause: a part was put
-/// by a blocking call. Now several are under way, and the record of each follows all bytes before it.
+/// Symptom: 1 GiB was uploaded in 43 objects one after the other, with a round trip for each segment and for each
+/// record. Cause: a part was put by a blocking call. Now several parts are in flight, and the record of each follows
+/// all bytes before it.
 #[test]
 fn parts_go_up_several_at_a_time_and_each_record_after_its_bytes() {
     const ROWS: u64 = 40;
@@ -504,15 +509,16 @@ fn parts_go_up_several_at_a_time_and_each_record_after_its_bytes() {
         }
     }
     assert!(done >= ROWS / 2, "{}", shown(&log));
-    // One after the other it would be 3 round trips for each of 20 parts: segment, record, and the commit's look at it.
+    // One after the other, 20 parts would take 3 round trips each: segment, record, and the commit's look at the
+    // record.
     assert!(rounds(&log) < 35, "{}", shown(&log));
     let cells = read_all(&opened(&store), "a");
     assert!(floats(&cells).iter().enumerate().all(|(n, found)| *found == n as f32));
 }
 
-/// A process that dies at any request of such a step leaves the step whole or nothing of it, and what it left can be recovered.
+/// If a process dies at any request of such a step, the step is complete or absent, and the remains can be recovered.
 #[test]
-fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_dies() {
+fn a_step_of_parts_in_flight_is_complete_or_absent_whenever_its_writer_dies() {
     const ROWS: u64 = 7;
     let create_a =
         |c: &Container| c.apply(vec![create("a", f4(), &[ROWS, ROW], |v| v.steps = true)]).map(drop);
@@ -551,8 +557,8 @@ fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_d
     assert!(none > 3 && all > 0, "{none} {all}");
 }
 
-/// Symptom: a series through published shards took three round trips for each, and one more. Cause: stamp, length and index of a shard were asked for one
-/// after the other, and so were the shards.
+/// Symptom: a series through published shards took three round trips for each shard, and one more. Cause: stamp,
+/// length and index of a shard were requested one after the other, and so were the shards.
 #[test]
 fn published_shards_are_looked_at_together() {
     const STEPS: u64 = 64;
@@ -590,14 +596,14 @@ fn published_shards_are_looked_at_together() {
 }
 
 #[test]
-fn strings_come_together() {
+fn strings_are_requested_together() {
     let objects = written(|c| {
         c.apply(vec![create("s", drystone_format::dtype::DType::String, &[40], |_| {})]).unwrap();
         let w = c.writer(WriterOptions::default()).unwrap();
         for n in 0..40_u64 {
-            // Longer than a hole that is read: each is a request.
+            // Texts are longer than a gap that is read, so each is a request.
             let text = n.to_string().repeat(60_000);
-            w.put_strings("s", &[1], &[text.as_bytes()], Some(&[n])).unwrap();
+            w.put_strings("s", &[1], &[text.as_bytes()], Some(&[n]), None).unwrap();
         }
         w.close().unwrap();
         c.commit().unwrap();
@@ -615,7 +621,8 @@ fn strings_come_together() {
     assert!(log.len() > 20 && rounds(&log) <= 6, "{}", shown(&log));
 }
 
-/// A writer that is faster than its link waits for room, and its metrics say so; a read of a known place is one round trip.
+/// A writer that is faster than its link waits, and its metrics report that. A read at a known place takes one round
+/// trip.
 #[test]
 fn round_trips_and_waits_for_the_link_are_counted() {
     const CELLS: u64 = 1 << 20;

@@ -1,4 +1,5 @@
-//! Ranks that write together into an object store, over HTTP: what each put is there, and what cannot be is an error of all.
+//! Ranks that write together into an object store, over HTTP. Every put is stored, and a failure of one rank is an
+//! error of all.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use drystone::array::{Source, Target};
@@ -65,7 +66,7 @@ fn ranks_write_steps_into_an_object_store_together_and_read_them() {
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
 
-/// Rank 0 is refused, and all ranks hear of it; nobody waits.
+/// Rank 0 is refused, and all ranks get the error. No rank waits.
 #[test]
 fn a_container_that_is_there_is_a_conflict_of_all_ranks() {
     let rig = Rig::start(Config::default()).unwrap();

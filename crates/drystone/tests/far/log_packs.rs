@@ -1,4 +1,4 @@
-//! What a thousand short programs left behind must not make a far container slow to open.
+//! The logs of a thousand short programs must not make a far container slow to open.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn a_cold_open_after_many_short_programs_takes_at_most_twice_the_requests_of_one
         one_opened.len()
     );
     assert!(rounds(&many_opened) <= 2 * rounds(&one_opened), "{said:?}");
-    // A row lies in one log: it costs the look at the directory of packs, and the tables of few packs.
+    // A row lies in one log. Reading it takes the directory of packs, and the tables of a few packs.
     let row = |objects: &MemoryStore| {
         asked(objects, |c| assert!(read_box(c, "t", &[7, 0], &[1, 4]) == ramp_f32(32).split_off(112)))
     };

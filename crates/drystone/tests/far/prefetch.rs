@@ -1,4 +1,5 @@
-//! What is likely to be read next is on its way before it is wanted, each byte once, and never in the way: on a store that counts.
+//! On a counting store: bytes that are likely to be read next are requested early, each byte once, without delaying
+//! reads.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -17,11 +18,11 @@ use crate::common::*;
 
 type Far = DelayStore<NoAppendStore<MemoryStore>>;
 
-/// Cells of a side of the plane, and of one of its blocks.
+/// Cells per side of the plane, and of one of its blocks.
 const N: u64 = 512;
 const EDGE: u64 = 64;
 
-/// `names` of `steps` planes in blocks of 64 x 64 cells.
+/// Variables of these names, with `steps` planes in blocks of 64 x 64 cells.
 fn written(names: &[&str], steps: u64) -> MemoryStore {
     let objects = MemoryStore::new();
     let store = Arc::new(NoAppendStore::new(objects.clone()));
@@ -60,8 +61,8 @@ fn opened(store: &Far, cache: Option<&Path>) -> Container {
     Container::open(Arc::new(store.clone()), options).unwrap()
 }
 
-/// Reads boxes (offset and count, step first) as an analysis does that computes for a while after each; returns how many ranges needed
-/// nothing from home, and how many did.
+/// Reads boxes (offset and count, step first) like an analysis that computes for a while after each. Returns for each
+/// read whether it needed nothing from home.
 fn analyse(c: &Container, name: &str, number: usize, boxes: &[([u64; 3], [u64; 3])]) -> Vec<bool> {
     let mut hits = Vec::new();
     for (offset, count) in boxes {
@@ -114,7 +115,7 @@ fn tiles_with_halos_are_there_before_they_are_read_and_no_byte_is_fetched_twice(
     let all: u64 =
         objects.list("log/").unwrap().iter().filter(|o| o.key.ends_with(".seg")).map(|o| o.len).sum();
     assert!(asked <= all, "{asked} of {all} bytes: every halo was fetched once");
-    // Another handle on the same folder asks for nothing but metadata.
+    // Another handle on the same folder requests only metadata.
     let c = opened(&store, Some(dir.path()));
     store.take_log();
     let hits = analyse(&c, "T", 0, &tiles(0, 128, 2)[..6]);
@@ -153,7 +154,7 @@ fn the_same_cells_of_the_next_variable_are_there() {
 }
 
 #[test]
-fn random_reads_fetch_hardly_anything_in_vain() {
+fn random_reads_prefetch_few_useless_bytes() {
     let objects = written(&["T"], 1);
     let dir = tempfile::tempdir().unwrap();
     let store = far(&objects);
@@ -174,7 +175,7 @@ fn random_reads_fetch_hardly_anything_in_vain() {
 }
 
 #[test]
-fn what_was_warmed_needs_no_home_and_what_is_pinned_says_so() {
+fn warmed_bytes_need_no_home_and_pinned_bytes_are_reported() {
     let objects = written(&["T", "P"], 2);
     let dir = tempfile::tempdir().unwrap();
     let store = far(&objects);
@@ -197,8 +198,8 @@ fn what_was_warmed_needs_no_home_and_what_is_pinned_says_so() {
     assert_eq!(without.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// Symptom: a home that once gave wrong bytes made every later read of them fail, since the cache kept them with a checksum of its own.
-/// The manifest's checksum finds them, the cache gives them up, and home is asked again.
+/// Symptom: a home that once gave wrong bytes made every later read of them fail, since the cache kept them with a
+/// checksum of its own. The manifest's checksum finds them, the cache drops them, and home is read again.
 #[test]
 fn bytes_that_were_wrong_when_they_were_cached_are_fetched_again() {
     let objects = written(&["T"], 1);
@@ -218,7 +219,7 @@ fn bytes_that_were_wrong_when_they_were_cached_are_fetched_again() {
     objects.put(&key, &[&sound], PutMode::Replace, false).unwrap();
     assert!(!analyse(&c, "T", 0, &[([0, 0, 0], [1, N, N])])[0], "home was asked again");
     assert!(analyse(&c, "T", 0, &[([0, 0, 0], [1, N, N])])[0]);
-    // What checks home does not ask the cache.
+    // Verification reads from home, not from the cache.
     objects.put(&key, &[&wrong], PutMode::Replace, false).unwrap();
     assert!(!c.verify(&mut |_, _| true).unwrap().damage.is_empty(), "verify looks at home");
 }

@@ -1,7 +1,8 @@
-//! Random histories: writers with and without ranks, schema changes, commits and flushes, through two handles on one store.
+//! Random histories: writers with and without ranks, schema changes, commits and flushes, through two handles on one
+//! store.
 //!
-//! [`History::run`] goes on until an operation fails. Then `states` holds what every version must show, `pending` what was closed
-//! and not committed, and `doubt` what the operation under way may or may not have done.
+//! [`History::run`] continues until an operation fails. Then `states` holds what every version must show, `pending`
+//! the groups that were closed and not committed, and `doubt` what the interrupted operation may have done.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(dead_code, unreachable_pub)]
 
@@ -16,6 +17,12 @@ use drystone_store::Store;
 
 use crate::common::dense;
 use model::{Block, Group, Kind, State, Var};
+
+/// The positions of some of the groups.
+fn places(groups: &[&Group], some: &[&Group]) -> Vec<usize> {
+    let is_one = |group: &Group| some.iter().any(|one| std::ptr::eq(*one, group));
+    groups.iter().enumerate().filter(|(_, group)| is_one(group)).map(|(at, _)| at).collect()
+}
 
 /// Numbers that look random and are the same in every run.
 pub struct Random(u64);
@@ -39,23 +46,26 @@ impl Random {
     }
 }
 
-/// What kind of history.
+/// The kind of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub durability: Durability,
-    /// Ranks of the run that writes steps; 0 for none.
+    /// Ranks of the run that writes steps; 0 for none. Beside several ranks, one more writer commits its own steps.
     pub nranks: u32,
     pub operations: usize,
-    /// Writers keep to cells of their own, and nothing shrinks: what is adopted again in another order looks the same.
+    /// Writers keep to separate cells, and nothing shrinks, so groups that are adopted again in another order give
+    /// the same values.
     pub apart: bool,
 }
 
-/// What the operation under way may have done.
+/// The possible effects of the interrupted operation.
 #[derive(Clone, Debug, Default)]
 pub struct Doubt {
     pub next: Option<State>,
     pub group: Option<Group>,
+    /// The pending groups, by position, that it commits.
+    pub taken: Vec<usize>,
 }
 
 struct Pen {
@@ -71,13 +81,13 @@ pub struct History {
     random: Random,
     handles: Vec<Container>,
     pens: Vec<Pen>,
-    /// By version.
+    /// States by version.
     pub states: Vec<State>,
     pub pending: Vec<Group>,
     pub doubt: Doubt,
-    /// Newest version whose flush returned (`durable`: whose commit returned).
+    /// The newest version whose flush returned (`durable`: whose commit returned).
     pub flushed: usize,
-    /// Every group ever closed or being closed, in that order.
+    /// Every group that was closed or was being closed, in that order.
     pub groups: Vec<Group>,
     pub log: Vec<String>,
     uids: u32,
@@ -85,9 +95,12 @@ pub struct History {
 }
 
 const PENS_FREE: usize = 2;
+/// The run of the writer beside several ranks.
+const OTHER_RUN: u64 = 1 << 20;
 
 impl History {
-    /// Runs a history on an empty store; an error is where it stopped. `None` if not even the container was created.
+    /// Runs a history on an empty store. Returns the error with which it stopped. `None` if not even the container
+    /// was created.
     pub fn run(store: Arc<dyn Store>, plan: Plan) -> (Option<History>, Option<Error>) {
         let made = (|| {
             let a = Container::create(
@@ -142,10 +155,13 @@ impl History {
         }
         self.schema(0, ops, state)?;
         for rank in 0..self.plan.nranks {
-            self.open(Some((rank, self.plan.nranks)), rank as usize % 2)?;
+            self.open(Some((rank, self.plan.nranks)), None, rank as usize % 2)?;
         }
         for free in 0..PENS_FREE {
-            self.open(None, free % 2)?;
+            self.open(None, None, free % 2)?;
+        }
+        if self.plan.nranks > 1 {
+            self.open(Some((0, 1)), Some(OTHER_RUN), 0)?;
         }
         for _ in 0..self.plan.operations {
             self.doubt = Doubt::default();
@@ -155,8 +171,8 @@ impl History {
         Ok(())
     }
 
-    fn open(&mut self, rank: Option<(u32, u32)>, handle: usize) -> Result<()> {
-        let options = WriterOptions { rank, ..WriterOptions::default() };
+    fn open(&mut self, rank: Option<(u32, u32)>, run: Option<u64>, handle: usize) -> Result<()> {
+        let options = WriterOptions { rank, run, ..WriterOptions::default() };
         let writer = self.handles[handle].writer(options)?;
         self.pens.push(Pen { writer, handle, rank, step: 0, loose: Vec::new() });
         Ok(())
@@ -217,7 +233,7 @@ impl History {
         }
     }
 
-    /// An operation that commits: `next` is the state if it does.
+    /// An operation that commits. `next` is the state if it does.
     fn committing<T>(&mut self, next: State, act: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.doubt.next = Some(next);
         let out = act(self)?;
@@ -255,6 +271,10 @@ impl History {
 
     fn ranked_step(&mut self) -> Result<()> {
         let n = self.plan.nranks as usize;
+        if n > 1 && self.random.one_in(4) {
+            let step = self.random.below(4);
+            return self.step(self.pens.len() - 1, step);
+        }
         let any = self.random.below(n as u64) as usize;
         let slowest = (0..n).min_by_key(|p| self.pens[*p].step).unwrap();
         let pen = if self.random.one_in(3) { any } else { slowest };
@@ -298,7 +318,7 @@ impl History {
         let values: Vec<Vec<u8>> = block.cells().map(|(_, tag)| var.kind.element(tag)).collect();
         if var.kind == Kind::Text {
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-            writer.put_strings(&path, &block.count, &values, Some(&block.offset))?;
+            writer.put_strings(&path, &block.count, &values, Some(&block.offset), None)?;
         } else {
             let item = values[0].len();
             let bytes = values.concat();
@@ -332,8 +352,14 @@ impl History {
         self.doubt.group = Some(group.clone());
         self.groups.push(group.clone());
         if solo {
-            let next = self.now().adopt(&[&group]);
+            let pending = self.pending.clone();
+            let all: Vec<&Group> = pending.iter().collect();
+            let mut taken = State::joined(&all, group.step);
+            self.doubt.taken = places(&all, &taken);
+            taken.push(&group);
+            let next = self.now().adopt(&taken);
             self.committing(next, |_| writer.end_step())?;
+            self.pending = self.left();
         } else {
             writer.end_step()?;
             self.pending.push(group);
@@ -343,7 +369,8 @@ impl History {
         Ok(())
     }
 
-    /// Values without step: a put, and now and then the close that commits them, or a commit after which the writer goes on.
+    /// Values without step: a put, and now and then the close that commits them, or a commit after which the writer
+    /// continues.
     fn loose(&mut self) -> Result<()> {
         let pen = self.free_pen();
         let handle = self.pens[pen].handle;
@@ -386,28 +413,25 @@ impl History {
 
     fn commit(&mut self, handle: usize) -> Result<()> {
         self.log.push("commit".into());
-        let pending = std::mem::take(&mut self.pending);
+        let pending = self.pending.clone();
         let all: Vec<&Group> = pending.iter().collect();
         let taken = State::complete(&all);
-        let left = |g: &&Group| !taken.iter().any(|t| std::ptr::eq(*t, *g));
-        let rest: Vec<Group> = pending.iter().filter(left).cloned().collect();
         if taken.is_empty() {
             let done = self.handles[handle].commit();
-            self.pending = pending;
             assert!(!done?.changed, "there is nothing to commit");
             return Ok(());
         }
+        self.doubt.taken = places(&all, &taken);
         let next = self.now().adopt(&taken);
-        match self.committing(next, |h| h.handles[handle].commit()) {
-            Ok(done) => {
-                assert!(done.changed, "there was something to commit");
-                self.pending = rest;
-                Ok(())
-            }
-            Err(e) => {
-                self.pending = pending;
-                Err(e)
-            }
-        }
+        let done = self.committing(next, |h| h.handles[handle].commit())?;
+        assert!(done.changed, "there was something to commit");
+        self.pending = self.left();
+        Ok(())
+    }
+
+    /// The pending groups that the operation does not commit.
+    fn left(&self) -> Vec<Group> {
+        let pending = self.pending.iter().enumerate();
+        pending.filter(|(at, _)| !self.doubt.taken.contains(at)).map(|(_, group)| group.clone()).collect()
     }
 }

@@ -1,6 +1,6 @@
-//! What a container must hold, kept in plain maps: variables, steps, and the tag of every cell.
+//! The expected content of a container, in plain maps: variables, steps, and the tag of every cell.
 //!
-//! Every cell that is ever put gets its own tag, so a cell that is read says which put it is from.
+//! Every cell that is ever put gets its own tag, so a cell that is read shows which put wrote it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use drystone_plan::selection::Selection;
 
 use crate::common::{create, f4};
 
-/// Cells of one put, at most: tags are put number x this + cell number.
+/// The most cells of one put. The tag of a cell is put number x this + cell number.
 pub const CELLS: i64 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Places and tags of its cells, row-major.
+    /// The places and tags of its cells, row-major.
     pub fn cells(&self) -> impl Iterator<Item = (Vec<u64>, i64)> {
         let n: u64 = self.count.iter().product();
         let this = self.clone();
@@ -132,11 +132,11 @@ impl Block {
     }
 }
 
-/// What one writer closed at once.
+/// The blocks that one writer closed together.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub writer: usize,
-    /// Rank, or id of the writer.
+    /// The rank, or the id of the writer.
     pub order: u64,
     pub rank: Option<(u32, u32)>,
     pub step: Option<u64>,
@@ -156,7 +156,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state after one commit adopted these groups.
+    /// The state after one commit has adopted these groups.
     pub fn adopt(&self, groups: &[&Group]) -> State {
         let mut out = self.clone();
         for group in groups {
@@ -165,9 +165,16 @@ impl State {
                 out.cells.retain(|(_, step), _| *step != group.step);
             }
         }
-        let mut blocks: Vec<(u64, Option<u64>, &Block)> =
-            groups.iter().flat_map(|g| g.blocks.iter().map(|b| (g.order, g.step, b))).collect();
-        blocks.sort_by_key(|(order, _, block)| (*order, block.put));
+        let mut blocks: Vec<((usize, u64), Option<u64>, &Block)> = Vec::new();
+        for (at, group) in groups.iter().enumerate() {
+            // A replacement hides what was closed before it.
+            if groups.iter().skip(at + 1).any(|later| later.replace && later.step == group.step) {
+                continue;
+            }
+            let age = age(groups, at);
+            blocks.extend(group.blocks.iter().map(|block| (age, group.step, block)));
+        }
+        blocks.sort_by_key(|(age, _, block)| (*age, block.put));
         for (_, step, block) in blocks {
             let Some(var) = out.vars.values_mut().find(|v| v.uid == block.uid) else { continue };
             if var.grows {
@@ -178,7 +185,7 @@ impl State {
         out
     }
 
-    /// Of closed groups, those a commit takes: all but the steps of runs that some rank has not closed.
+    /// The closed groups that a commit takes: all but those of steps that some rank of the run has not closed.
     pub fn complete<'g>(groups: &[&'g Group]) -> Vec<&'g Group> {
         let whole = |g: &Group| match g.rank {
             Some((_, n)) => (0..n).all(|r| groups.iter().any(|o| o.rank == Some((r, n)) && o.step == g.step)),
@@ -187,15 +194,33 @@ impl State {
         groups.iter().copied().filter(|g| g.step.is_none() || whole(g)).collect()
     }
 
+    /// The closed groups that a writer's own commit of a step takes: the complete ones of that step.
+    pub fn joined<'g>(groups: &[&'g Group], step: Option<u64>) -> Vec<&'g Group> {
+        State::complete(groups).into_iter().filter(|group| group.step == step).collect()
+    }
+
     pub fn var(&self, uid: u32) -> Option<&Var> {
         self.vars.values().find(|v| v.uid == uid)
     }
 
-    /// Tag of a cell that this state shows.
+    /// The tag of a cell in this state.
     pub fn tag(&self, uid: u32, step: Option<u64>, at: &[u64]) -> i64 {
         let fill = self.var(uid).map_or(0, |v| v.kind.fill());
         self.cells.get(&(uid, step)).and_then(|c| c.get(at)).copied().unwrap_or(fill)
     }
+}
+
+/// The age of a group among those of a commit, which are in the order of closing: several ranks of one run are ordered
+/// by rank and count as closed with the last of them; all others by closing.
+fn age(groups: &[&Group], at: usize) -> (usize, u64) {
+    let ranks = |g: &Group| g.rank.map(|(_, n)| n);
+    let group = groups[at];
+    let Some((rank, n)) = group.rank.filter(|(_, n)| *n > 1) else { return (at, 0) };
+    if groups.iter().all(|g| ranks(g) == Some(n)) {
+        return (0, rank.into());
+    }
+    let together = |g: &&Group| ranks(g) == Some(n) && g.step == group.step;
+    (groups.iter().rposition(together).unwrap_or(at), rank.into())
 }
 
 /// Reads one variable whole, as tags by step and row-major cell.
@@ -210,7 +235,7 @@ pub fn read_tags(c: &Container, path: &str, kind: Kind) -> Result<Vec<i64>> {
     Ok(bytes.chunks_exact(reading.item() as usize).map(|b| kind.tag(b)).collect())
 }
 
-/// Compares everything a container shows with a state. `torn`: a read may also fail, but only as damage.
+/// Compares everything that a container shows with a state. `torn`: a read may also fail, but only with damage.
 pub fn expect(c: &Container, state: &State, torn: bool, what: &dyn Fn() -> String) {
     let differs = |detail: String| panic!("{}: {detail}", what());
     let schema = c.schema();

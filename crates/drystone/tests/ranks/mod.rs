@@ -1,4 +1,4 @@
-//! Ranks of a program that are threads of a test.
+//! A program whose ranks are threads of a test.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::{Arc, Barrier, Mutex};
@@ -19,7 +19,7 @@ struct Rank {
 }
 
 impl Rank {
-    /// Everybody's bytes and sizes.
+    /// The bytes and sizes of all ranks.
     fn share(&self, bytes: &[u8], sizes: &[u64]) -> Vec<(Vec<u8>, Vec<u64>)> {
         self.all.slots.lock().unwrap()[self.rank] = (bytes.to_vec(), sizes.to_vec());
         self.all.barrier.wait();
@@ -63,7 +63,7 @@ impl Communicator for Rank {
     }
 }
 
-/// Runs a program on so many ranks; what each returns.
+/// Runs a program on this many ranks. Returns each rank's result.
 pub(crate) fn program<T: Send>(size: usize, run: impl Fn(Arc<dyn Communicator>) -> T + Sync) -> Vec<T> {
     let slots = Mutex::new(vec![Default::default(); size]);
     let all = Arc::new(Threads { size, barrier: Barrier::new(size), slots });

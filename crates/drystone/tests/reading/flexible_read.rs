@@ -1,4 +1,5 @@
-//! Parts of encoded subchunks are read without the whole where the transform allows it, verified, and equal to what was put.
+//! Where the transform permits it, parts of encoded subchunks are read without the rest. They are verified, and equal
+//! to what was put.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use drystone_format::dtype::{DType, Scalar};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_store::{MemoryStore, Store, StoreExt};
 
-/// Values in which no codec finds anything.
+/// Values that no codec can compress.
 fn noise(n: usize) -> Vec<u8> {
     let mut state = 7u64;
     let mut next = || {
@@ -61,7 +62,7 @@ fn any_part_of_any_chain_is_what_was_put_and_planes_cost_less_than_the_whole() {
         [axis(33, 1, 1), axis(33, 1, 1), axis(33, 1, 1)],
         [axis(0, 1, 64), axis(0, 1, 64), axis(0, 1, 64)],
     ];
-    // A chain that reads parts, and two that find nothing and store raw.
+    // A chain that supports partial reads, and two that cannot compress the values and store them raw.
     for transform in ["shuffle", "zstd:1", "shuffle,zstd:1"] {
         for chunks in [None, Some(vec![32, 64, 40])] {
             let c = written(&Arc::new(MemoryStore::new()), transform, chunks.clone(), &data);
@@ -84,7 +85,7 @@ fn a_flipped_bit_fails_the_reads_that_need_it_and_no_others() {
     drop(written(&store, "shuffle", None, &data));
     let key = store.list("log/").unwrap().into_iter().map(|o| o.key).find(|k| k.ends_with(".seg")).unwrap();
     let mut bytes = store.read_vec(&key, 0, store.len(&key).unwrap() as usize).unwrap();
-    // In the middle of the first plane: elements around 32 * 64 * 64.
+    // The middle of the first plane: elements around 32 * 64 * 64.
     let at = bytes.len() / 8;
     bytes[at] ^= 1;
     store.delete(&key).unwrap();
@@ -160,7 +161,7 @@ fn prefixed(store: &Arc<MemoryStore>) -> (Vec<f64>, Container) {
     (values, Container::open(store.clone(), Mode::Read).unwrap())
 }
 
-/// Cells of a box at a precision, with what the read cost and promised.
+/// Reads the cells of a box at a precision. Also returns the report of the read.
 fn at(
     c: &Container,
     selection: &Selection,
@@ -202,7 +203,7 @@ fn many_small_subchunks_at_low_precision_are_few_requests_and_few_bytes() {
                 assert!((found - exact).abs() <= report.bound.relative * exact.abs(), "{told}");
             }
         }
-        // What prefixes do not hold is read besides.
+        // Bytes that are not in the prefixes are read as well.
         let (found, report) = at(&c, &selection, Precision::Absolute(1e-4)).unwrap();
         assert!(report.bound.absolute <= 1e-4, "{axes:?} {report:?}");
         assert!(found.iter().zip(&exact).all(|(a, b)| (a - b).abs() <= 1e-4), "{axes:?}");

@@ -1,4 +1,4 @@
-//! Is a slow store told of what is read next, and a fast one of nothing?
+//! Does a slow store get hints for the reads that follow, and a fast one none?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::ops::Range;
@@ -16,13 +16,13 @@ use crate::common::*;
 const VARIABLES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const CELLS: u64 = 2000;
 
-/// A store whose reads take milliseconds, on demand, and which takes note of what it is told of.
+/// A store whose reads take milliseconds, on demand, and which records the hints that it gets.
 #[derive(Debug)]
 struct Slow {
     inner: Arc<MemoryStore>,
     slow: AtomicBool,
     told: Mutex<Vec<(String, Range<u64>)>>,
-    brought: Mutex<Vec<Range<u64>>>,
+    fetched: Mutex<Vec<Range<u64>>>,
 }
 
 impl Slow {
@@ -60,10 +60,10 @@ impl Store for Slow {
     }
 }
 
-/// As files are read ahead: by `prefetch`, which is written down.
+/// Records `prefetch`, as files are read ahead.
 impl LocalFiles for Slow {
     fn prefetch(&self, _key: &str, range: Range<u64>) {
-        self.brought.lock().unwrap().push(range);
+        self.fetched.lock().unwrap().push(range);
     }
     drystone_store::forward_files!(files_of => read_seen, read_ranges, read_parts);
     fn prefetch_shared(&self, _key: &str, _range: Range<u64>) {}
@@ -83,7 +83,7 @@ impl LocalFiles for Slow {
     }
 }
 
-/// Five variables of two steps, each of 8,000 bytes a step, and one that has other cells.
+/// Five variables of two steps with 8,000 bytes per step each, and one with other cells.
 fn filled() -> Arc<Slow> {
     filled_with(CELLS)
 }
@@ -108,11 +108,11 @@ fn filled_with(cells: u64) -> Arc<Slow> {
         w.end_step().unwrap();
     }
     w.close().unwrap();
-    Arc::new(Slow { inner, slow: AtomicBool::new(true), told: Mutex::default(), brought: Mutex::default() })
+    Arc::new(Slow { inner, slow: AtomicBool::new(true), told: Mutex::default(), fetched: Mutex::default() })
 }
 
-/// Reads all cells of a step of these variables; after each, how many bytes of the log were told of.
-fn told_of(store: &Arc<Slow>, c: &Container, step: u64, names: &[&str]) -> Vec<u64> {
+/// Reads all cells of a step of these variables. Returns, for each read, how many bytes of the log were hinted.
+fn hinted_by(store: &Arc<Slow>, c: &Container, step: u64, names: &[&str]) -> Vec<u64> {
     let each = |name: &&str| {
         store.told.lock().unwrap().clear();
         assert_eq!(read_box(c, name, &[step, 0], &[1, CELLS]), ramp_f32(CELLS as usize));
@@ -124,63 +124,63 @@ fn told_of(store: &Arc<Slow>, c: &Container, step: u64, names: &[&str]) -> Vec<u
 }
 
 #[test]
-fn a_slow_store_is_told_of_the_other_variables_at_the_second_and_of_all_at_the_next_step() {
+fn a_slow_store_gets_hints_for_the_other_variables_at_the_second_read_and_for_all_at_the_next_step() {
     let store = filled();
     let c = Container::open(store.clone(), Mode::Read).unwrap();
-    let told = told_of(&store, &c, 0, &VARIABLES);
+    let told = hinted_by(&store, &c, 0, &VARIABLES);
     assert_eq!((told[0], &told[2..]), (0, &[0, 0, 0][..]));
     assert!((4 * 8000..4 * 8000 + 200).contains(&told[1]), "{told:?}");
-    let told = told_of(&store, &c, 1, &VARIABLES);
+    let told = hinted_by(&store, &c, 1, &VARIABLES);
     assert!((5 * 8000..5 * 8000 + 200).contains(&told[0]), "{told:?}");
     assert_eq!(told[1..], [0, 0, 0, 0]);
 }
 
 #[test]
-fn who_reads_backwards_is_told_of_those_before() {
+fn a_backward_reader_gets_hints_for_earlier_variables() {
     let store = filled();
     let c = Container::open(store.clone(), Mode::Read).unwrap();
-    let told = told_of(&store, &c, 0, &["e", "d", "c", "b", "a"]);
+    let told = hinted_by(&store, &c, 0, &["e", "d", "c", "b", "a"]);
     assert!((4 * 8000..4 * 8000 + 200).contains(&told[1]), "{told:?}");
     assert_eq!(told[2..], [0, 0, 0]);
 }
 
-/// Variables of 3 MB: while one is read, the next one is brought, and nothing further.
+/// Variables of 3 MB: while one is read, the next one is prefetched, and nothing further.
 #[test]
-fn of_long_variables_the_next_one_is_brought_behind_each() {
+fn the_next_long_variable_is_prefetched_after_each() {
     const LONG: u64 = 750_000;
     let store = filled_with(LONG);
     let c = Container::open(store.clone(), Mode::Read).unwrap();
     let each = |name: &&str| {
-        store.brought.lock().unwrap().clear();
+        store.fetched.lock().unwrap().clear();
         assert_eq!(read_box(&c, name, &[0, 0], &[1, LONG]), ramp_f32(LONG as usize));
-        let brought = std::mem::take(&mut *store.brought.lock().unwrap());
-        let lens: Vec<u64> = brought.iter().map(|range| (range.end - range.start) / (LONG * 4)).collect();
-        assert!(brought.is_sorted_by_key(|range| range.start), "{brought:?}");
+        let fetched = std::mem::take(&mut *store.fetched.lock().unwrap());
+        let lens: Vec<u64> = fetched.iter().map(|range| (range.end - range.start) / (LONG * 4)).collect();
+        assert!(fetched.is_sorted_by_key(|range| range.start), "{fetched:?}");
         lens.iter().sum::<u64>()
     };
-    let brought: Vec<u64> = VARIABLES.iter().map(each).collect();
-    assert_eq!(brought[1..], [2, 2, 2, 0], "the one that is read first, and the next one: {brought:?}");
+    let fetched: Vec<u64> = VARIABLES.iter().map(each).collect();
+    assert_eq!(fetched[1..], [2, 2, 2, 0], "the variable itself and the next one: {fetched:?}");
 }
 
 #[test]
-fn who_reads_two_variables_of_five_is_told_of_the_others_once() {
+fn a_reader_of_two_variables_of_five_gets_hints_for_the_others_once() {
     let store = filled();
     let c = Container::open(store.clone(), Mode::Read).unwrap();
-    assert!(told_of(&store, &c, 0, &["b", "d"])[1] > 0);
-    let told = told_of(&store, &c, 1, &["b", "d"]);
+    assert!(hinted_by(&store, &c, 0, &["b", "d"])[1] > 0);
+    let told = hinted_by(&store, &c, 1, &["b", "d"]);
     assert!((2 * 8000..2 * 8000 + 200).contains(&told[0]), "what was read before: {told:?}");
-    assert_eq!(told_of(&store, &c, 0, &["a", "c"]), [0, 0], "nothing is known of these");
+    assert_eq!(hinted_by(&store, &c, 0, &["a", "c"]), [0, 0], "nothing is known of these");
 }
 
 #[test]
-fn a_fast_store_is_told_of_nothing() {
+fn a_fast_store_gets_no_hints() {
     let store = filled();
     store.slow.store(false, Ordering::Relaxed);
     let c = Container::open(store.clone(), Mode::Read).unwrap();
-    // The first reads of a process may take long.
-    told_of(&store, &c, 0, &["a", "a", "a"]);
+    // The first reads of a process may be slow.
+    hinted_by(&store, &c, 0, &["a", "a", "a"]);
     for _ in 0..20 {
-        let told: u64 = (0..2).flat_map(|step| told_of(&store, &c, step, &VARIABLES)).sum();
+        let told: u64 = (0..2).flat_map(|step| hinted_by(&store, &c, step, &VARIABLES)).sum();
         if told == 0 {
             return;
         }
@@ -188,10 +188,10 @@ fn a_fast_store_is_told_of_nothing() {
     panic!("reads from memory were taken for slow ones, twenty times");
 }
 
-/// Symptom: of a restart from four logs that were in memory a fifth of the time was asking whether they are. Cause: every log was asked
-/// for, though the read before and the first one's answer say that nobody waits.
+/// Symptom: a restart from four logs that were in memory spent a fifth of its time asking whether they were. Cause:
+/// it asked for every log, although the previous read and the answer for the first log show that no read waits.
 #[test]
-fn of_many_logs_a_fast_store_is_asked_for_one_and_a_slow_one_for_all() {
+fn a_fast_store_is_asked_for_one_of_many_logs_and_a_slow_one_for_all() {
     const LOGS: u32 = 5;
     const EACH: u64 = 25_000;
     let all = u64::from(LOGS) * EACH;
@@ -213,8 +213,8 @@ fn of_many_logs_a_fast_store_is_asked_for_one_and_a_slow_one_for_all() {
     let expected = ramp.repeat(LOGS as usize);
     for (slow, logs) in [(false, 1), (true, LOGS as usize)] {
         let slow = AtomicBool::new(slow);
-        let (told, brought) = (Mutex::default(), Mutex::default());
-        let store = Arc::new(Slow { inner: inner.clone(), slow, told, brought });
+        let (told, fetched) = (Mutex::default(), Mutex::default());
+        let store = Arc::new(Slow { inner: inner.clone(), slow, told, fetched });
         let c = Container::open(store.clone(), Mode::Read).unwrap();
         let asked = || {
             store.told.lock().unwrap().clear();
@@ -222,15 +222,16 @@ fn of_many_logs_a_fast_store_is_asked_for_one_and_a_slow_one_for_all() {
             let told = store.told.lock().unwrap();
             told.iter().filter(|(key, _)| key.starts_with("log/")).count()
         };
-        // What was read before says it, and may have taken long for another reason.
+        // The previous read decides, and may have been slow for another reason.
         assert!((0..20).any(|n| asked() == logs && n > 0), "{} logs of a store", asked());
     }
 }
 
-/// Symptom: who opened a container of some thousand blocks that was not in memory and read a little waited three times for a file of 45 KB.
-/// Cause: its root, the table of logs and the leaves were asked for one after the other.
+/// Symptom: a program that opened a container of some thousand blocks that was not in memory, and read a little of
+/// it, waited three times for a file of 45 KB. Cause: its root, the table of logs and the leaves were requested one
+/// after the other.
 #[test]
-fn an_index_that_is_short_comes_as_a_whole_and_once() {
+fn a_short_index_is_fetched_whole_and_once() {
     const BLOCKS: u64 = 4000;
     let inner = Arc::new(MemoryStore::new());
     let c = Container::create(
@@ -245,8 +246,8 @@ fn an_index_that_is_short_comes_as_a_whole_and_once() {
     }
     w.close().unwrap();
     c.commit().unwrap();
-    let (told, brought) = (Mutex::default(), Mutex::default());
-    let store = Arc::new(Slow { inner, slow: AtomicBool::new(false), told, brought });
+    let (told, fetched) = (Mutex::default(), Mutex::default());
+    let store = Arc::new(Slow { inner, slow: AtomicBool::new(false), told, fetched });
     let c = Container::open(store.clone(), Mode::Read).unwrap();
     for from in [0, BLOCKS - 5, 1000] {
         let cells: Vec<u8> = (from..from + 5).flat_map(|n| (n as f32).to_le_bytes()).collect();
@@ -255,12 +256,12 @@ fn an_index_that_is_short_comes_as_a_whole_and_once() {
     let told = store.told.lock().unwrap();
     let index: Vec<_> = told.iter().filter(|(key, _)| key.starts_with("index/")).collect();
     let [(key, range)] = index[..] else { panic!("{index:?}") };
-    // Frames are filled up to eight bytes.
+    // Frames are padded to eight bytes.
     assert_eq!((range.start, range.end.next_multiple_of(8)), (0, store.len(key).unwrap()));
 }
 
 #[test]
-fn damage_of_what_was_expected_is_said_when_it_is_read() {
+fn damage_of_hinted_bytes_is_reported_when_they_are_read() {
     let store = filled();
     let c = Container::open(store.clone(), Mode::Read).unwrap();
     let objects = store.inner.list("log/").unwrap();
@@ -270,12 +271,12 @@ fn damage_of_what_was_expected_is_said_when_it_is_read() {
         store.inner.read(&log, 0, &mut all).unwrap();
         all
     };
-    // The first step's c lies behind its a and b.
+    // The first step's c lies after its a and b.
     let mut damaged = all.clone();
     damaged[2 * 8000 + 4000] ^= 1;
     store.inner.put(&log, &[&damaged], PutMode::Replace, false).unwrap();
-    told_of(&store, &c, 0, &["a", "b"]);
+    hinted_by(&store, &c, 0, &["a", "b"]);
     let selection = drystone_plan::selection::Selection::boxed(&[0, 0], &[1, CELLS]);
     assert_eq!(read(&c, "c", &selection).unwrap_err().kind(), drystone::ErrorKind::Corrupt);
-    told_of(&store, &c, 0, &["d", "e"]);
+    hinted_by(&store, &c, 0, &["d", "e"]);
 }

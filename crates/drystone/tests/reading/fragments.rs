@@ -1,4 +1,4 @@
-//! Declared fragments against a brute-force model: every value by its index map, one at a time.
+//! Declared fragments compared with a brute-force model: every value by its index map, one at a time.
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{bytes, create, f4, floats, memory, read_all};
@@ -52,7 +52,7 @@ fn declared() -> Container {
     c
 }
 
-/// Bytes in which every position differs from its neighbours.
+/// Bytes in which every byte differs from its neighbours.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -95,7 +95,7 @@ fn each_index(leaf: &Leaf, mut act: impl FnMut(&[u64])) {
     }
 }
 
-/// Where a dataset value lies in the dense array of the whole variable, laid out as declared.
+/// The position of a dataset value in the dense array of the whole variable, laid out as declared.
 fn dense_place(leaf: &Leaf, index: &[u64]) -> usize {
     let own = leaf.variable.extents.len();
     let mut cell = 0;
@@ -106,7 +106,7 @@ fn dense_place(leaf: &Leaf, index: &[u64]) -> usize {
     (cell * leaf.variable.ty.size() + leaf.dataset_offset + inside) as usize
 }
 
-/// What the fragment must hold, from the dense arrays of its variables.
+/// The expected content of the fragment, from the dense arrays of its variables.
 fn expected(layout: &Fragment, dense: &dyn Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut out = vec![0; layout.size as usize];
     for leaf in layout.lower().unwrap() {
@@ -122,7 +122,7 @@ fn expected(layout: &Fragment, dense: &dyn Fn(&str) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Fills `u`, `cell` and `grid` and says with what, laid out as declared.
+/// Fills `u`, `cell` and `grid`. Returns a function that gives their values, laid out as declared.
 fn filled() -> (Container, impl Fn(&str) -> Vec<u8>) {
     let c = declared();
     let size = |name: &str| {
@@ -181,7 +181,7 @@ fn every_value_is_the_one_that_its_index_map_names() {
 }
 
 #[test]
-fn bytes_that_stand_for_nothing_are_left_alone() {
+fn bytes_without_a_counterpart_are_left_alone() {
     let (c, dense) = filled();
     for (name, params) in
         [("halo", vec![("r", 1), ("c", 1)]), ("row", vec![]), ("spread", vec![]), ("some", vec![])]
@@ -206,7 +206,7 @@ fn bytes_that_stand_for_nothing_are_left_alone() {
 }
 
 #[test]
-fn what_a_fragment_writes_any_other_reads() {
+fn a_value_written_by_one_fragment_is_read_by_any_other() {
     for name in [
         "tile",
         "turned",
@@ -227,7 +227,7 @@ fn what_a_fragment_writes_any_other_reads() {
         let mut data = noise(f.layout().size as usize, 77);
         write(&f, &data).unwrap();
         let back = read(&f, None);
-        // Only what has a counterpart is kept.
+        // Only bytes with a counterpart are kept.
         let mut kept = vec![false; data.len()];
         for leaf in f.layout().lower().unwrap() {
             each_index(&leaf, |index| {
@@ -254,7 +254,7 @@ fn what_a_fragment_writes_any_other_reads() {
 }
 
 #[test]
-fn what_is_not_there_is_reported_and_not_guessed() {
+fn missing_values_are_reported_and_not_guessed() {
     let c = declared();
     write(&fragment(&c, "tile", &[("r", 0), ("c", 0)]), &bytes(&[1.0; 30])).unwrap();
     let f = fragment(&c, "halo", &[("r", 0), ("c", 0)]);

@@ -1,4 +1,4 @@
-//! A store whose objects run read programs, for tests of what is read where the bytes are; and what goes wrong there.
+//! A store whose objects run read programs and can fail in several ways, for tests of reads at the store.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -16,12 +16,12 @@ use drystone_store::{
 pub struct Keeper {
     inner: Arc<MemoryStore>,
     name: String,
-    /// What goes wrong.
+    /// The failure that it simulates.
     fails: AtomicU8,
     pub calls: AtomicU64,
     read: AtomicU64,
     pub programs: Mutex<Vec<Vec<u8>>>,
-    /// Milliseconds that a program takes besides, and those that a MiB takes on the link.
+    /// The milliseconds that a program takes in addition, and those that a MiB takes on the link.
     pub slow: AtomicU64,
     pub link: AtomicU64,
 }
@@ -35,7 +35,7 @@ pub const NO_TIME: u8 = 5;
 pub const CUT: u8 = 6;
 pub const FLIPPED: u8 = 7;
 pub const WAYS: u8 = 8;
-/// It runs programs of version 1 alone, which is no failure.
+/// Runs only programs of version 1, which is not a failure.
 pub const EARLIER: u8 = 9;
 
 struct Object<'a>(&'a Keeper, &'a str);

@@ -1,4 +1,4 @@
-//! Do reads that were made shape what is laid down next, and does learning never harm a read?
+//! Do observed reads shape later blocks, and does learning never harm a read?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::path::Path;
@@ -41,7 +41,7 @@ fn blocks_and_chunks_are_shaped_for_the_reads_that_were_made() {
     let c = with_cube(store.clone());
     assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "default mix (none declared)");
     planes(&c, 40);
-    // Every second one counts by its reach.
+    // Every second cell: it counts by the extent that it spans.
     let strided = [Axis { start: 1, step: 1, count: 1 }, Axis { start: 0, step: 2, count: EDGE / 2 }];
     let axes = vec![strided[0], strided[1], Axis { start: 0, step: 1, count: EDGE }];
     read(&c, "t", &Selection { axes }).unwrap();
@@ -54,7 +54,7 @@ fn blocks_and_chunks_are_shaped_for_the_reads_that_were_made() {
     let report = c.publish(&PublishOptions::default(), &mut |_, _| true).unwrap();
     let why = report.arrays[0].layout.as_ref().unwrap().to_string();
     assert!(why.contains("seen: 1 x all x all"), "{why}");
-    // What publishing reads is nobody's read.
+    // Reads by publishing are not counted.
     drop(c);
     assert_eq!(reopened(&store, Mode::Read).learnt_reads("t").unwrap(), [(41, vec![1, 0, 0])]);
 }
@@ -94,7 +94,7 @@ fn few_reads_and_readers_write_nothing() {
 }
 
 #[test]
-fn what_cannot_be_kept_or_understood_harms_nothing() {
+fn observations_that_cannot_be_stored_or_parsed_do_no_harm() {
     let store = Arc::new(MemoryStore::new());
     drop(with_cube(store.clone()));
     for bad in [&b"nonsense"[..], &[], &[0xff; 4000]] {
@@ -105,7 +105,7 @@ fn what_cannot_be_kept_or_understood_harms_nothing() {
         drop(c);
         assert_eq!(reopened(&store, Mode::Read).learnt_reads("t").unwrap(), [(30, vec![1, 0, 0])]);
     }
-    // A folder that is gone when the handle ends.
+    // The folder is gone when the handle ends.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.dry");
     let c = with_cube(Arc::new(LocalStore::create(&path).unwrap()));

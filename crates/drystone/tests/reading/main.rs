@@ -1,4 +1,4 @@
-//! What reads give, and what they ask of the store.
+//! The results of reads, and their requests to the store.
 
 #[path = "../common/mod.rs"]
 mod common;

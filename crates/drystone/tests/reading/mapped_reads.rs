@@ -1,4 +1,4 @@
-//! Do reads that take bytes from where the system holds them give what reads through buffers give, also where something is wrong?
+//! Do reads through memory maps give the same results as reads through buffers, also if something is damaged?
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -22,12 +22,12 @@ impl Dice {
     }
 }
 
-fn opened(path: &Path, lending: MapPolicy) -> Container {
-    let store = LocalStore::open(path, true).unwrap().with_map_policy(lending);
+fn opened(path: &Path, policy: MapPolicy) -> Container {
+    let store = LocalStore::open(path, true).unwrap().with_map_policy(policy);
     Container::open(Arc::new(store), Mode::Read).unwrap()
 }
 
-/// A container with one array, put in slabs along the first axis.
+/// A container with one array that was put in slabs along the first axis.
 fn written(
     path: &Path,
     scalar: Scalar,
@@ -102,7 +102,7 @@ fn boxes_of_any_shape_are_what_reads_through_buffers_give() {
     }
 }
 
-/// 129 doubles in a row: rows begin anywhere in a line, and the destination too.
+/// Rows of 129 doubles: rows begin anywhere in a cache line, and so does the destination.
 #[test]
 fn large_arrays_arrive_wherever_their_rows_begin_and_from_several_threads_at_once() {
     let mut dice = Dice(5);
@@ -111,8 +111,8 @@ fn large_arrays_arrive_wherever_their_rows_begin_and_from_several_threads_at_onc
     for (n, chunks) in [None, Some(vec![40, 31, 43]), Some(vec![7, 120, 129])].into_iter().enumerate() {
         let path = dir.path().join(format!("{n}.dry"));
         let bytes = written(&path, Scalar::F64, &shape, 1, chunks, &mut dice);
-        for lending in [MapPolicy::Always, MapPolicy::Long] {
-            let c = opened(&path, lending);
+        for policy in [MapPolicy::Always, MapPolicy::Long] {
+            let c = opened(&path, policy);
             std::thread::scope(|scope| {
                 for shift in [0, 8, 16, 20] {
                     let (c, bytes) = (&c, &bytes);
@@ -124,7 +124,7 @@ fn large_arrays_arrive_wherever_their_rows_begin_and_from_several_threads_at_onc
                         drop(target);
                         assert!(
                             out[shift..shift + bytes.len()] == bytes[..],
-                            "chunks {n}, {lending:?}, {shift}"
+                            "chunks {n}, {policy:?}, {shift}"
                         );
                         assert!(out[..shift].iter().chain(&out[shift + bytes.len()..]).all(|b| *b == 0xA5));
                     });
@@ -135,7 +135,7 @@ fn large_arrays_arrive_wherever_their_rows_begin_and_from_several_threads_at_onc
 }
 
 #[test]
-fn what_is_lent_is_counted_and_long_reads_of_files_in_memory_are_lent() {
+fn mapped_bytes_are_counted_and_long_reads_of_files_in_memory_are_mapped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.dry");
     let bytes = written(&path, Scalar::F64, &[600_000], 1, None, &mut Dice(1));
@@ -148,9 +148,10 @@ fn what_is_lent_is_counted_and_long_reads_of_files_in_memory_are_lent() {
     assert!((bytes.len() as u64..bytes.len() as u64 + 20_000).contains(&read), "{read}");
 }
 
-/// A bit flipped anywhere in what a read needs is an error that names the file and the place, as it is through buffers.
+/// A bit flipped anywhere in the bytes of a read is an error that names the file and the place, as for reads through
+/// buffers.
 #[test]
-fn a_flipped_bit_is_named_and_what_was_cut_off_is_an_error() {
+fn a_flipped_bit_is_named_and_a_cut_file_is_an_error() {
     let mut dice = Dice(2);
     let dir = tempfile::tempdir().unwrap();
     for (n, (shape, chunks)) in
@@ -170,7 +171,7 @@ fn a_flipped_bit_is_named_and_what_was_cut_off_is_an_error() {
             bad[at] ^= 1 << dice.roll(8);
             std::fs::write(&file, &bad).unwrap();
             let found =
-                [MapPolicy::Never, MapPolicy::Always].map(|lending| read(&opened(&path, lending), "a", &all));
+                [MapPolicy::Never, MapPolicy::Always].map(|policy| read(&opened(&path, policy), "a", &all));
             match found {
                 [Ok(a), Ok(b)] => assert!(a == bytes && b == bytes, "byte {at}"),
                 [Err(a), Err(b)] => {
@@ -185,9 +186,9 @@ fn a_flipped_bit_is_named_and_what_was_cut_off_is_an_error() {
         assert!(failed > 10, "{failed} of 25 flips were in what is read");
         for len in [Some(good.len() / 2), Some(good.len() / 8192 * 4096), Some(300), None] {
             std::fs::write(&file, &good).unwrap();
-            let both = [MapPolicy::Never, MapPolicy::Always].map(|lending| opened(&path, lending));
+            let both = [MapPolicy::Never, MapPolicy::Always].map(|policy| opened(&path, policy));
             both.iter().for_each(|c| assert!(read(c, "a", &all).is_ok()));
-            let both = [MapPolicy::Never, MapPolicy::Always].map(|lending| opened(&path, lending));
+            let both = [MapPolicy::Never, MapPolicy::Always].map(|policy| opened(&path, policy));
             match len {
                 Some(len) => {
                     std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len as u64).unwrap();
@@ -197,7 +198,7 @@ fn a_flipped_bit_is_named_and_what_was_cut_off_is_an_error() {
             let told = both.map(|c| read(&c, "a", &all).map_err(|e| (e.kind(), e.to_string())));
             match (len, told) {
                 (_, [Err(a), Err(b)]) => assert_eq!(a, b, "cut at {len:?}"),
-                // Who has a file open that was removed has all of it.
+                // A process that has a removed file open still reads all of it.
                 (None, told) => assert!(told.into_iter().flatten().all(|found| found == bytes)),
                 (_, told) => panic!("cut at {len:?}: {:?}", told.map(|found| found.map(|_| ()))),
             }

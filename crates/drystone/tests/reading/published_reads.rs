@@ -1,5 +1,5 @@
-//! Do reads give the same values whether the log or the published replica is read, and never a wrong one, whatever became of the
-//! shards since?
+//! Do reads give the same values from the log and from the published replica, and never a wrong one, whatever
+//! happened to the shards since?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn write(
     c.commit().unwrap();
 }
 
-/// What the log alone shows.
+/// The values according to the log alone.
 fn from_log(c: &Container, path: &str, selection: &Selection) -> Vec<u8> {
     got(&c.reading(path, None).unwrap().from_log(), selection)
 }
@@ -69,7 +69,7 @@ fn is_published(c: &Container, path: &str, selection: &Selection) -> bool {
     plan.choices.iter().any(|c| c.chosen && c.replica == PUBLISHED)
 }
 
-/// Random boxes, all both ways; how many were read from what was published.
+/// Reads random boxes from both. Returns how many were read from the publication.
 fn compare(c: &Container, path: &str, many: u64, seed: u64) -> usize {
     let shape = c.reading(path, None).unwrap().shape();
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -103,7 +103,7 @@ fn compare(c: &Container, path: &str, many: u64, seed: u64) -> usize {
     published
 }
 
-/// Columns: slow to read across. Every chunk of the log is one row of one cell.
+/// Columns are slow to read across: every chunk of the log is one row of one cell.
 fn columns(c: &Container) {
     c.apply(vec![create("t", f4(), &[90, 70], |v| v.steps = true)]).unwrap();
     for step in 0..5 {
@@ -130,7 +130,7 @@ fn a_read_takes_the_replica_that_costs_less_and_gives_the_same_values() {
         );
         publish(&c, &[("t", &chunk)]);
         assert_eq!(c.snapshot().version(), before + 1);
-        // Chunks of three steps are decoded once for each: it is nearly a tie.
+        // Chunks of three steps are decoded once for each step, so the costs are nearly equal.
         assert!(chunk[0] > 1 || is_published(&c, "t", &Selection::all(&[5, 90, 70])));
         let text = c.reading("t", None).unwrap().explain(&Selection::all(&[5, 90, 70])).unwrap().to_string();
         assert!(
@@ -145,10 +145,11 @@ fn a_read_takes_the_replica_that_costs_less_and_gives_the_same_values() {
         );
         assert!(compare(&c, "t", 200, 7) > 60);
 
-        // Nothing new is no commit.
+        // If nothing is new, there is no commit.
         assert_eq!(publish(&c, &[("t", &chunk)]), before + 1);
 
-        // What comes later shows on top, whole steps and parts of old ones; a step that was replaced is not taken from the shards.
+        // Later data shows on top: whole steps and parts of old ones. A step that was replaced is not read from the
+        // shards.
         write(&c, "t", Some(1), false, &[5, 5], &[20, 30], 9000);
         write(&c, "t", Some(2), true, &[0, 0], &[4, 70], 9100);
         write(&c, "t", Some(6), false, &[0, 0], &[90, 70], 9200);
@@ -156,7 +157,7 @@ fn a_read_takes_the_replica_that_costs_less_and_gives_the_same_values() {
         let newest = c.snapshot().version();
         let shown: Vec<Vec<u8>> = (before..=newest).map(|v| read_all(&c.at(v).unwrap(), "t")).collect();
 
-        // Published again: the older snapshots find other shards, and read the log.
+        // After another publication, older snapshots find other shards, and read the log.
         publish(&c, &[("t", &chunk)]);
         for (version, shown) in (before..=newest).zip(&shown) {
             let old = c.at(version).unwrap();
@@ -196,7 +197,7 @@ fn clips_growth_fill_values_and_records_read_the_same_both_ways() {
 }
 
 #[test]
-fn shards_that_are_damaged_or_gone_are_not_read_and_damage_is_told() {
+fn damaged_and_missing_shards_are_not_read_and_damage_is_reported() {
     let whole = Selection::all(&[5, 90, 70]);
     for damage in 0..5 {
         let store = Arc::new(MemoryStore::new());
@@ -225,7 +226,7 @@ fn shards_that_are_damaged_or_gone_are_not_read_and_damage_is_told() {
         let warnings = fresh.take_warnings();
         assert_eq!(warnings.len(), usize::from(damage != 4), "{damage}: {warnings:?}");
         assert!(warnings.iter().all(|w| w.contains(&key) && w.contains("damaged")), "{warnings:?}");
-        // It is not tried again, and not told again.
+        // The shard is not tried again, and the damage is not reported again.
         assert!(read(&fresh, "t", &whole).unwrap() == truth);
         assert!(fresh.take_warnings().is_empty());
     }
@@ -282,7 +283,7 @@ fn snapshots_read_the_same_while_a_publisher_replaces_shards_under_them() {
             });
         }
         for round in 0..rounds {
-            // Every value of a step changes; raw chunks of the old and the new shard stand at the same places.
+            // Every value of a step changes. Raw chunks of the old and the new shard lie at the same places.
             write(&c, "t", Some(round % 5), false, &[0, 0], &[90, 70], 10_000 + round as u32 * 13);
             publish(&c, chunks);
         }
@@ -356,7 +357,7 @@ fn points_and_lists_are_read_from_the_replica_where_that_costs_less() {
             out
         };
         let plan = c.reading("t", None).unwrap().explain(&listing).unwrap();
-        // Rows of columns that stand together cost the log three requests; points cost it more.
+        // Neighbouring rows of columns cost the log three requests; points cost it more.
         let published = plan.choices.iter().find(|c| c.replica == PUBLISHED).unwrap();
         assert!(published.chosen || listing.legs.len() > 1, "{plan}");
         assert!(read(None) == read(Some(PUBLISHED)), "{plan}");

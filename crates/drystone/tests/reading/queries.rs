@@ -1,4 +1,5 @@
-//! What do queries ask of the store? Statistics decide without a byte of values, and a damaged value is found where it is looked at.
+//! What do queries request from the store? Statistics decide without reading values, and a damaged value is found
+//! when it is read.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::common::{bytes, create, dense, f4};
 const CELLS: u64 = 1 << 16;
 const BLOCKS: u64 = 16;
 
-/// A ramp in blocks of their own, by a writer for each half, in a store that counts; opened again, so that nothing is in memory.
+/// A ramp in separate blocks, one writer for each half, on a counting store. The container is opened again, so that
+/// nothing is in memory.
 fn ramp() -> (Arc<CountingStore<MemoryStore>>, Container) {
     let store = Arc::new(CountingStore::new(MemoryStore::new()));
     let c = Container::create(
@@ -77,7 +79,7 @@ fn a_second_condition_reads_the_few_cells_that_the_first_one_left() {
     let before = store.counters();
     assert_eq!(query.coords().unwrap().0, [20_000]);
     let asked = store.counters() - before;
-    // One block of p; u is decided by its statistics there.
+    // One block of p is read; statistics decide about u there.
     assert!(asked.bytes_read < 6 * CELLS / BLOCKS, "{asked}");
 }
 
@@ -92,7 +94,7 @@ fn selections_beyond_the_grid_and_foreign_memory_are_refused() {
     assert_eq!(kind(&axis(3, -1, 5)), ErrorKind::OutOfRange);
     assert_eq!(kind(&Selection::default()), ErrorKind::InvalidArgument);
     assert_eq!(query.mask(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // A descending axis is the same cells; none is none.
+    // A descending axis selects the same cells; an empty one selects none.
     assert_eq!(query.select(&axis(9, -2, 5)).unwrap().count().unwrap().0, 3);
     assert_eq!(query.select(&axis(0, 1, 0)).unwrap().count().unwrap().0, 0);
     assert!(c.query(&c.expression("p + 1").unwrap(), &[]).is_err());

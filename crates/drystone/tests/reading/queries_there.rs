@@ -1,5 +1,5 @@
-//! Conditions that are tried where the bytes are give the answers of those that are tried here, for few of the bytes;
-//! and whatever fails, too.
+//! Conditions tested at the store give the same answers as conditions tested by the client, and transfer few of the
+//! bytes. That holds for any failure, too.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn i4() -> DType {
     DType::Scalar(Scalar::I32)
 }
 
-/// Values with NaN, of which neighbours differ.
+/// Values with NaN; neighbours differ.
 fn noise(random: &mut Random, many: u64) -> Vec<f32> {
     let one = |random: &mut Random| match random.below(12) {
         0 => f32::NAN,
@@ -33,8 +33,8 @@ fn noise(random: &mut Random, many: u64) -> Vec<f32> {
     (0..many).map(|_| one(random)).collect()
 }
 
-/// Variables of other types, cuts and codecs: `p` has overlaps and cells that nobody wrote, `lat` lies along the
-/// first axis alone, `k` has no steps.
+/// Variables of other types, cuts and codecs: `p` has overlaps and unwritten cells, `lat` has only the first axis,
+/// `k` has no steps.
 fn filled(random: &mut Random) -> Arc<MemoryStore> {
     let objects = Arc::new(MemoryStore::new());
     let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();
@@ -99,7 +99,7 @@ fn condition(random: &mut Random, depth: u64) -> String {
     }
 }
 
-/// How many cells, where, the mask, what `u` and `p` hold there, boxes.
+/// The count, the coordinates, the mask, the values of `u` and `p` at the hits, and the boxes.
 type Answers = (u64, Vec<i64>, Vec<u8>, Vec<Vec<u8>>, Vec<HitBox>);
 
 /// All answers of a query.
@@ -117,7 +117,7 @@ fn ask(c: &Container, text: &str) -> Query {
 }
 
 #[test]
-fn conditions_tried_there_have_the_answers_of_those_tried_here() {
+fn conditions_tested_at_the_store_have_the_same_answers() {
     let mut random = Random(11);
     let (mut calls, mut there) = (0, 0);
     for round in 0..6 {
@@ -142,7 +142,7 @@ fn conditions_tried_there_have_the_answers_of_those_tried_here() {
     assert!(calls > 150 && there > 120, "{calls} queries sent programs, {there} counts did");
 }
 
-/// Uniform values in blocks of 16 Ki cells, of which statistics decide nothing.
+/// Uniform values in blocks of 16 Ki cells; statistics decide nothing.
 fn even() -> (Arc<Keeper>, Container, u64) {
     let objects = Arc::new(MemoryStore::new());
     let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();
@@ -166,7 +166,7 @@ fn a_count_moves_a_few_bytes_and_cells_a_bit_each() {
     let (_, c, stored) = even();
     let query = |text: &str| {
         let query = c.query(&c.condition(text).unwrap(), &[]).unwrap().with_programs(Programs::Always);
-        // Tables of blocks are read once.
+        // The tables of blocks are read once.
         query.count().unwrap();
         query
     };
@@ -192,7 +192,7 @@ fn a_count_moves_a_few_bytes_and_cells_a_bit_each() {
 }
 
 #[test]
-fn whatever_fails_answers_are_those_of_values_that_are_read_here() {
+fn whatever_fails_answers_are_those_of_local_reads() {
     for fails in (SOUND..WAYS).chain([EARLIER]) {
         let mut random = Random(5);
         let objects = filled(&mut random);
@@ -214,7 +214,7 @@ fn whatever_fails_answers_are_those_of_values_that_are_read_here() {
 }
 
 #[test]
-fn explain_says_where_each_condition_is_tried_and_why() {
+fn explain_states_where_each_condition_is_tested_and_why() {
     let (keeper, c, _) = even();
     let explain = |text: &str, programs| {
         let query = c.query(&c.condition(text).unwrap(), &[]).unwrap();
@@ -241,7 +241,7 @@ fn explain_says_where_each_condition_is_tried_and_why() {
     assert_eq!(plan.summary.terms[0].site, None, "on this machine there is no other place");
 }
 
-/// What would go wrong otherwise: programs move so few bytes that a slow keeper is asked again and again.
+/// Without this test: programs move so few bytes that a slow keeper might be asked again and again.
 #[test]
 fn a_keeper_that_is_measured_slower_is_not_chosen() {
     for (slow, is_chosen) in [(0, true), (400, false)] {
@@ -249,7 +249,7 @@ fn a_keeper_that_is_measured_slower_is_not_chosen() {
         keeper.link.store(50, Ordering::Relaxed);
         keeper.slow.store(slow, Ordering::Relaxed);
         let query = c.query(&c.condition("p < 64.0").unwrap(), &[]).unwrap();
-        // Once it is asked, whatever that costs.
+        // It is asked once, whatever that costs.
         assert_eq!(query.with_programs(Programs::Always).count().unwrap().1.programs, 1);
         let query = query.with_programs(Programs::Auto);
         let report = query.count().unwrap().1;

@@ -1,4 +1,5 @@
-//! Reads by programs give the values of reads by ranges: every codec, precision and selection; and whatever fails, too.
+//! Reads by programs give the same values as reads by ranges, for every codec, precision and selection, and for any
+//! failure.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -39,7 +40,7 @@ fn written(objects: &Arc<MemoryStore>, dtype: &DType, transform: &str, chunks: O
     let w = c.writer(WriterOptions { rank: Some((0, 1)), layout, ..Default::default() }).unwrap();
     let item = dtype.item_size() as usize;
     w.put("t", dtype, &dense(&content(dtype), &SHAPE, item), Some(&[0, 0, 0]), None).unwrap();
-    // A smaller block over a part of it: what shows of the first is no box.
+    // A smaller block lies over a part of it, so the visible part of the first block is not a box.
     let over = content(dtype)[..item * 64].to_vec();
     w.put("t", dtype, &dense(&over, &[4, 4, 4], item), Some(&[3, 5, 7]), None).unwrap();
     w.close().unwrap();
@@ -129,7 +130,7 @@ fn programs_give_what_ranges_give_for_every_codec_precision_and_selection() {
 }
 
 #[test]
-fn points_and_lists_are_gathered_there_too() {
+fn points_and_lists_are_gathered_at_the_store_too() {
     let mut random = Random(99);
     for transform in ["", "shuffle,zstd:1", "bzip2"] {
         let objects = Arc::new(MemoryStore::new());
@@ -181,7 +182,7 @@ fn whatever_fails_values_are_those_of_ranges_and_one_warning_is_given() {
 }
 
 #[test]
-fn damage_is_told_by_the_reader_with_file_and_variable() {
+fn the_reader_reports_damage_with_file_and_variable() {
     let objects = Arc::new(MemoryStore::new());
     written(&objects, &f4(), "", None);
     let segment = objects.list("log/").unwrap().into_iter().find(|e| e.key.ends_with(".seg")).unwrap();
@@ -197,7 +198,7 @@ fn damage_is_told_by_the_reader_with_file_and_variable() {
 }
 
 #[test]
-fn explain_says_which_way_and_why() {
+fn explain_states_programs_or_ranges_and_why() {
     let objects = Arc::new(MemoryStore::new());
     written(&objects, &f4(), "zstd:1", None);
     let c = Container::open(Keeper::new(&objects, SOUND), Mode::Read).unwrap();

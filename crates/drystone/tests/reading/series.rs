@@ -1,4 +1,4 @@
-//! Do small pieces that a writer lays down step after step lie together, and is everything that was promised still there?
+//! Are small pieces that a writer appends step after step adjacent, and does every promise about them hold?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn expected(variable: usize, steps: u64) -> Vec<f32> {
     (0..steps).flat_map(|step| (0..EDGE * EDGE).map(move |cell| value(step, variable, cell))).collect()
 }
 
-/// What a fresh reader asks the store for to get a series of 200 steps.
+/// The requests of a fresh reader for a series of 200 steps.
 fn asked(durability: Durability, transform: &str) -> Counters {
     let dir = tempfile::tempdir().unwrap();
     let c = made(Arc::new(LocalStore::create(dir.path()).unwrap()), durability, transform);
@@ -76,13 +76,13 @@ fn the_series_of_a_small_variable_is_few_requests() {
     let (raw, coded) = (asked(Durability::Async, ""), asked(Durability::Async, "shuffle,zstd:1"));
     assert!(raw.reads < 60, "200 pieces of 4 KiB in runs of 64 KiB: {raw}");
     assert!(coded.reads < 60, "200 pieces that are shorter: {coded}");
-    // What is synced at each step lies together step by step.
+    // Pieces that are synced at each step lie together step by step.
     let durable = asked(Durability::Durable, "");
     assert!(durable.reads > 200, "{durable}");
 }
 
-/// Symptom: the series of a cell through 2,000 cut blocks asked for the length of the file, and looked its name up, once for each of
-/// 2,000 subchunk tables. Tables are read in calls for many, which look once.
+/// Symptom: reading the series of a cell through 2,000 cut blocks asked for the length of the file, and looked its
+/// name up, once for each of 2,000 subchunk tables. Tables are now read many per call, with one lookup.
 #[test]
 fn tables_of_many_blocks_are_read_in_few_calls() {
     const STEPS: u64 = 30;
@@ -133,7 +133,8 @@ fn every_step_is_seen_when_it_ends_and_a_snapshot_stays_as_it_is() {
     assert!(report.damage.is_empty(), "{report:?}");
 }
 
-/// Two blocks per variable, some steps without one of them, steps that replace others, a second writer at the same time, short parts.
+/// Two blocks per variable, some steps without one of them, steps that replace others, a second writer at the same
+/// time, short parts.
 #[test]
 fn blocks_that_come_and_go_are_what_was_put() {
     for segment_limit in [None, Some(1 << 20), Some(1 << 16)] {
@@ -172,7 +173,7 @@ fn blocks_that_come_and_go_are_what_was_put() {
     }
 }
 
-/// Ten steps, those before the sixth flushed; how many ended.
+/// Ten steps, of which those before the sixth are flushed. Returns how many ended.
 fn ten_steps(store: Arc<dyn Store>) -> u64 {
     let run = |ended: &mut u64| -> drystone::Result<()> {
         let c = Container::create(store, CreateOptions::default())?;
@@ -204,7 +205,7 @@ fn row_of_ten_steps(c: &Container, step: u64, row: u64) -> drystone::Result<bool
 }
 
 #[test]
-fn a_crash_at_any_change_leaves_the_pieces_of_runs_whole_or_told() {
+fn a_crash_at_any_change_leaves_the_pieces_of_runs_whole_or_reported() {
     let complete = Arc::new(FaultStore::in_memory(Script::default()));
     assert_eq!(ten_steps(complete.clone()), 10);
     let (mut kept, mut told) = (0, 0);

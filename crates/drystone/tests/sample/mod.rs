@@ -1,4 +1,4 @@
-//! A small container with one of everything, and all it shows, cell by cell.
+//! A small container with one of everything, and all its content, cell by cell.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(dead_code, unreachable_pub)]
 
@@ -14,16 +14,16 @@ use drystone_store::{MemoryStore, Store};
 
 use crate::common::{create, dense, f4, ramp_f32};
 
-/// What one variable shows in one step, cell by cell; of a local variable, block by block.
+/// The content of one variable in one step, cell by cell, or block by block for a local variable.
 pub type Cells = Vec<Vec<u8>>;
-/// By path and step. A path that ends in `#` is another way to read the variable.
+/// Content by path and step. A path that ends in `#` stands for another way to read the variable.
 pub type Content = BTreeMap<(String, Option<u64>), Result<Cells>>;
 
 pub struct Sample {
     pub store: Arc<MemoryStore>,
-    /// By version.
+    /// Content by version.
     pub versions: Vec<Content>,
-    /// The version that was flushed, and how long every object was then.
+    /// The version that was flushed, and the length of every object at that time.
     pub flushed: u64,
     pub lengths: BTreeMap<String, u64>,
 }
@@ -70,7 +70,7 @@ fn step(w: &Writer, number: u64, seed: i32) -> Result<()> {
     w.put("pair", &record(), &dense(&pairs, &[5], 16), Some(&[1]), None)?;
     let words = [format!("step {number}"), "x".repeat(40 + seed as usize), String::new()];
     let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-    w.put_strings("text", &[3], &words, Some(&[1]))?;
+    w.put_strings("text", &[3], &words, Some(&[1]), None)?;
     let own = ramp_f32(seed as usize + 1);
     w.put("own", &f4(), &dense(&own, &[seed as u64 + 1], 4), None, None)?;
     for row in 0..3 {
@@ -82,8 +82,8 @@ fn step(w: &Writer, number: u64, seed: i32) -> Result<()> {
 }
 
 impl Sample {
-    /// Several commits of ranked and other writers; flushed after the `flush`th of them, if there is one. The last step is closed
-    /// and not committed.
+    /// Several commits of ranked and other writers, flushed after commit number `flush` if that is given. The last
+    /// step is closed and not committed.
     pub fn new(durability: Durability, flush: Option<u64>) -> Sample {
         let store = Arc::new(MemoryStore::new());
         let c = Container::create(store.clone(), CreateOptions { durability, ..CreateOptions::default() })
@@ -158,7 +158,7 @@ impl Sample {
     }
 }
 
-/// Everything a container shows.
+/// Everything that a container shows.
 pub fn content(c: &Container) -> Content {
     let mut out = Content::new();
     let steps: Vec<u64> = c.snapshot().steps.iter().collect();
@@ -188,7 +188,7 @@ fn whole(c: &Container, path: &str, step: Option<u64>) -> Result<Cells> {
     Ok(crate::common::read(c, path, &selection)?.chunks(item).map(<[u8]>::to_vec).collect())
 }
 
-/// A few cells near either end of the large variable: read by check units.
+/// A few cells near both ends of the large variable, which are read by check units.
 fn part(c: &Container, path: &str) -> Result<Cells> {
     let selection = Selection { axes: vec![Axis { start: 30, step: 4100, count: 2 }] };
     Ok(crate::common::read(c, path, &selection)?.chunks(4).map(<[u8]>::to_vec).collect())

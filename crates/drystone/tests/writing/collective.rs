@@ -1,4 +1,5 @@
-//! Ranks that write together: what each put is there, whoever wrote it, and a failure of one is an error of all, never a hang.
+//! Ranks that write together: every put is stored, whichever rank wrote it, and a failure of one rank is an error of
+//! all, never a hang.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::path::Path;
@@ -12,12 +13,12 @@ use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::Attrs;
 use drystone_plan::selection::{Axis, Selection};
 
-/// Counts the rounds of another, of one rank. Where rank 0 tells of a commit, in the second exchange of a step, it hides the manifest
-/// until all ranks have gone on.
+/// Counts the rounds of one rank. When rank 0 reports a commit, in the second exchange of a step, this communicator
+/// hides the manifest until all ranks have continued.
 struct Counting {
     inner: Arc<dyn Communicator>,
     container: std::path::PathBuf,
-    /// Bytes that each rank said in rounds of all to all, and the number of exchanges.
+    /// For each all-gather the bytes that each rank sent, and the number of exchanges.
     rounds: Mutex<(Vec<usize>, usize)>,
     hidden: Mutex<Option<std::path::PathBuf>>,
 }
@@ -76,7 +77,7 @@ fn bytes(values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// Rank 0 creates the variables, all see them.
+/// Rank 0 creates the variables, and all ranks see them.
 fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Team {
     begin_as(path, communicator, cells, Durability::Async)
 }
@@ -145,16 +146,16 @@ fn small_blocks_of_many_ranks_are_written_by_few_and_read_as_they_were_put() {
             assert_eq!(read(&container, step, 7), expected);
         }
         assert_eq!(logs(&path), files);
-        // Columns side by side were joined: one block per rank that wrote.
+        // Columns side by side were joined into one block per rank that wrote.
         assert_eq!(container.reading("u", None).unwrap().blocks(Some(2)).unwrap().len(), files);
     }
 }
 
-/// What a step of small blocks costs is mostly rounds of messages and requests to the file system. So rounds are counted: two of all to
-/// all, of 36 bytes per rank, and two exchanges where one rank writes; one more where several do. And the manifest is hidden when rank 0
-/// tells of it: the others do not open it.
+/// A step of small blocks costs mostly rounds of messages and requests to the file system, so rounds are counted. If
+/// one rank writes, there are two all-gathers of 36 bytes per rank, and two exchanges; if several ranks write, one
+/// more. The manifest is hidden when rank 0 reports it, to show that the other ranks do not open it.
 #[test]
-fn a_step_takes_few_rounds_and_brings_its_manifest() {
+fn a_step_takes_few_rounds_and_sends_its_manifest() {
     let folder = tempfile::tempdir().unwrap();
     for (writers, expected) in [(1, (vec![36; 2], 2)), (3, (vec![36; 3], 2))] {
         let path = folder.path().join(format!("{writers}.dry"));
@@ -180,9 +181,9 @@ fn a_step_takes_few_rounds_and_brings_its_manifest() {
     }
 }
 
-/// A schema that lies in the manifest makes it longer than what rank 0 tells: the others read it.
+/// A schema in the manifest makes it longer than the message of rank 0, so the other ranks read the manifest.
 #[test]
-fn a_manifest_too_long_to_be_told_is_read() {
+fn a_manifest_too_long_to_be_sent_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("long.dry");
     program(3, |communicator| {
@@ -253,7 +254,7 @@ fn values_of_a_rank_stay_its_own_and_overlaps_show_the_later_rank() {
             .unwrap();
         for step in 0..2 {
             writer.begin_step(None, false).unwrap();
-            // Each lays two columns, the second of which the next rank covers.
+            // Each rank puts two columns. The next rank covers the second one.
             let two = bytes(&[rank as f64; 8]);
             writer.put("u", &F64, &Source::dense(&two, &[4, 2], 8).unwrap(), Some(&[0, rank]), None).unwrap();
             if step == 1 {
@@ -285,7 +286,7 @@ fn a_failure_of_one_rank_is_an_error_of_all() {
             if team.rank() == 1 { Err(Error::new(ErrorKind::Io, "the disk is gone")) } else { Ok(()) };
         let told = team.agree(failed).unwrap_err();
         let writer = team.writer(TeamWriterOptions::default()).unwrap();
-        // Different steps, calls in different order, a put that fails and is answered by dropping the step.
+        // Different steps, calls in different order, and a failed put after which the step is dropped.
         let different = writer.begin_step(Some(team.rank().into()), false).unwrap_err();
         assert_eq!(different.kind(), ErrorKind::InvalidArgument);
         let order = match team.rank() {
@@ -317,7 +318,7 @@ fn a_failure_of_one_rank_is_an_error_of_all() {
 }
 
 #[test]
-fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_on() {
+fn a_writer_that_loses_its_log_fails_the_step_for_all_and_a_recovery_continues() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("taken.dry");
     program(4, |communicator| {
@@ -330,7 +331,7 @@ fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_o
         writer.put("u", &F64, &source, Some(&place), None).unwrap();
         team.agree(Ok(())).unwrap();
         if team.rank() == 3 {
-            // The folder of logs becomes a file: no writer can begin.
+            // The folder of logs becomes a file, so no writer can begin.
             let _ = std::fs::remove_dir_all(path.join("log"));
             std::fs::write(path.join("log"), b"").unwrap();
         }
@@ -363,8 +364,8 @@ fn records(path: &Path) -> Vec<(std::path::PathBuf, u64)> {
     records.map(|file| (file.clone(), file.metadata().unwrap().len())).collect()
 }
 
-/// The writers of a team do not sync their step records, because the commit follows at once. So a power cut may take those of
-/// committed steps: all that came after the first, with which the header is synced.
+/// The writers of a team do not sync their step records, because the commit follows at once. So a power cut may
+/// destroy those of committed steps, except the first, with which the header is synced.
 #[test]
 fn a_power_cut_takes_only_step_records_that_a_durable_commit_has_settled() {
     let folder = tempfile::tempdir().unwrap();
@@ -416,7 +417,7 @@ fn a_power_cut_takes_only_step_records_that_a_durable_commit_has_settled() {
     assert!(container.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
 
-/// Every `ranks`-th column of `u` from the rank's on.
+/// Every `ranks`-th column of `u`, beginning with the rank's.
 fn every(rank: u32, ranks: u32, cells: u64) -> Selection {
     let (rank, ranks) = (u64::from(rank), u64::from(ranks));
     let columns = Axis { start: rank, step: ranks as i64, count: (cells - rank).div_ceil(ranks) };
@@ -455,7 +456,7 @@ fn interleaved_parts_are_read_once_for_all_and_large_parts_by_each_rank() {
             assert!(out == bytes(&expected), "{readers:?}");
             found.push(report);
         }
-        // Its own block: nothing to share.
+        // The rank's own block: there is nothing to share.
         let mine = Selection::boxed(&[0, 0, rank * share], &[1, 4, share]);
         let mut out = vec![0; data.len()];
         let target = Target::dense(&mut out, &[1, 4, share], 8).unwrap();
@@ -474,7 +475,7 @@ fn interleaved_parts_are_read_once_for_all_and_large_parts_by_each_rank() {
 }
 
 #[test]
-fn a_read_that_one_rank_cannot_make_fails_on_all_and_nobody_waits() {
+fn a_read_that_one_rank_cannot_make_fails_on_all_and_no_rank_waits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("reads.dry");
     program(3, |communicator| {
@@ -492,7 +493,7 @@ fn a_read_that_one_rank_cannot_make_fails_on_all_and_nobody_waits() {
             let mut out = vec![0; 8 * shape.iter().product::<u64>() as usize];
             team.read(&reading, selection, &Target::dense(&mut out, &shape, 8).unwrap(), readers).map(|_| out)
         };
-        // One leaves the array; one gives another variable; one cannot even say what it wants.
+        // One selection leaves the array, one rank passes another variable, and one rank cannot state its selection.
         let far = Selection::boxed(&[0, 0, if team.rank() == 2 { 6 } else { 0 }], &[1, 4, 1]);
         assert_eq!(read(&far, Readers::Cheapest).unwrap_err().kind(), ErrorKind::OutOfRange);
         let other = team.container().reading(if team.rank() == 1 { "once" } else { "u" }, None).unwrap();
@@ -508,11 +509,11 @@ fn a_read_that_one_rank_cannot_make_fails_on_all_and_nobody_waits() {
             _ => read(&all, Readers::Count(1)).unwrap_err(),
         };
         assert!(failed.to_string().contains("no memory was given"), "{failed}");
-        // And a rank that wants nothing takes part.
+        // A rank that wants nothing takes part as well.
         let nothing = Selection::boxed(&[0, 0, 0], &[1, 4, 0]);
         let found = read(if team.rank() == 1 { &nothing } else { &all }, Readers::Count(2)).unwrap();
         assert_eq!(found.len(), if team.rank() == 1 { 0 } else { 64 });
-        // Damage that one reader meets is an error of all.
+        // Damage that one reader finds is an error of all.
         team.agree(Ok(())).unwrap();
         if team.rank() == 0 {
             for file in std::fs::read_dir(path.join("log")).unwrap().map(|f| f.unwrap().path()) {
@@ -555,8 +556,10 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
         writer.begin_step(None, false).unwrap();
         let rank = team.rank();
         let long = "x".repeat(rank as usize * 50);
-        writer.put_strings("texts", &[1, 2], &[b"a", long.as_bytes()], Some(&[rank.into(), 0])).unwrap();
-        assert!(writer.put_strings("texts", &[1, 2], &[b"a"], None).is_err());
+        writer
+            .put_strings("texts", &[1, 2], &[b"a", long.as_bytes()], Some(&[rank.into(), 0]), None)
+            .unwrap();
+        assert!(writer.put_strings("texts", &[1, 2], &[b"a"], None, None).is_err());
         let fragment = team.container().fragment("part", &[("r", rank.into())]).unwrap();
         let values: Vec<u8> =
             (0..3u8).flat_map(|i| (f32::from(i) + rank as f32 * 10.0).to_le_bytes()).collect();
@@ -584,9 +587,9 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
     assert_eq!(found, [0.0, 5.0, 0.0, 0.0, 6.0, 0.0, 0.0, 7.0, 0.0]);
 }
 
-/// Small changes of sound messages, and bytes from nowhere, into the decoders of what ranks send each other.
+/// Small changes of valid messages, and random bytes, for the decoders of messages between ranks.
 #[test]
-fn what_a_broken_communicator_delivers_is_refused_or_harmless() {
+fn messages_of_a_broken_communicator_are_refused_or_harmless() {
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = move || {
         seed ^= seed << 13;
@@ -598,7 +601,7 @@ fn what_a_broken_communicator_delivers_is_refused_or_harmless() {
     for case in 0..cases {
         let mut data = Vec::new();
         if case % 2 == 0 {
-            // Wishes of three axes, small numbers mostly.
+            // Wishes of three axes, mostly with small numbers.
             data.push(3);
             for _ in 0..1 + random() % 5 {
                 let mut wish = 3u64.to_le_bytes().to_vec();
@@ -612,7 +615,7 @@ fn what_a_broken_communicator_delivers_is_refused_or_harmless() {
                 data.extend_from_slice(&wish);
             }
         } else {
-            // A block with a word of a few letters, or anything.
+            // A block with a name of a few letters, or anything.
             for n in [random() % 4, random() % 2, random() % 3, random() % 9] {
                 data.extend_from_slice(&(n as u32).to_le_bytes());
             }

@@ -1,4 +1,4 @@
-//! What writers lay down, alone and together, and where.
+//! The blocks that writers store, alone and together, and their places.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -6,6 +6,7 @@ mod common;
 mod ranks;
 
 mod collective;
+mod order;
 mod publish_copies;
 mod spans;
 mod storage_targets;

@@ -1,4 +1,4 @@
-//! Is what the log holds as it is to be published copied, byte for byte, without being decoded, and only that?
+//! Are blocks that the log stores in published form copied byte for byte, without decoding, and only those?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const SHAPE: [u64; 3] = [64, 64, 96];
 const CHUNK: [u64; 4] = [1, 32, 32, 32];
 const CHUNKS: u64 = 2 * 2 * 3;
 
-/// Values of which zstd makes something shorter, but not nothing.
+/// Values that zstd makes shorter, but not empty.
 fn values(seed: u32, n: u64) -> Vec<u8> {
     (0..n as u32)
         .flat_map(|i| ((i.wrapping_add(seed).wrapping_mul(2_654_435_761) >> 22) as f32).to_le_bytes())
@@ -79,7 +79,7 @@ fn holds(haystack: &[Vec<u8>], needle: &[u8]) -> bool {
     })
 }
 
-/// All values by way of what was published, and by way of the log.
+/// Reads all values from the publication and from the log.
 fn check_values(c: &Container) {
     let reading = c.reading("t", None).unwrap();
     let all = Selection::all(&reading.shape());
@@ -93,12 +93,12 @@ fn check_values(c: &Container) {
     reading.read(&all, &target).unwrap();
     drop(target);
     assert!(out == log);
-    // A published chunk that could not be read would have been read from the log, with a warning.
+    // If a published chunk could not be read, the log would have been read, with a warning.
     assert_eq!(c.take_warnings(), Vec::<String>::new());
 }
 
 #[test]
-fn what_the_codec_made_longer_is_encoded_and_not_copied() {
+fn blocks_that_the_codec_made_longer_are_encoded_and_not_copied() {
     let (_, c) = container("zstd:7");
     let mut state = 1u64;
     let noise: Vec<u8> = (0..SHAPE.iter().product::<u64>() / 2)
@@ -140,7 +140,7 @@ fn blocks_that_are_chunks_are_copied_byte_for_byte_and_read_once() {
 }
 
 #[test]
-fn only_what_shows_whole_and_is_encoded_alike_is_copied() {
+fn only_completely_visible_blocks_with_the_same_encoding_are_copied() {
     let (_, c) = container("zstd:7");
     put(&c, 0, &[0, 0, 0], &SHAPE, 1);
     put(&c, 0, &[30, 30, 30], &[4, 4, 4], 2); // in eight chunks
@@ -154,7 +154,7 @@ fn only_what_shows_whole_and_is_encoded_alike_is_copied() {
     let chunks = BTreeMap::from([("t".into(), vec![1, 32, 32, 96])]);
     assert_eq!(publish(&c, PublishOptions { chunks, ..PublishOptions::default() }).copied, 0);
     check_values(&c);
-    // So is one that HDF5 reads.
+    // So is an encoding that HDF5 reads.
     let dual = PublishOptions { format: Some(Format::ZarrHdf5), ..asking_for_chunks() };
     assert_eq!(publish(&c, dual).copied, 0);
 }
@@ -176,7 +176,7 @@ fn a_file_that_is_hdf5_too_takes_what_hdf5_reads_as_it_is() {
 #[test]
 fn chunks_are_cut_as_the_log_is_where_that_costs_hardly_more() {
     let (_, c) = container("zstd:7");
-    // What the model would choose, within a tenth; and what it would not.
+    // The model's choice, within a tenth; and a cut that the model would not choose.
     for (name, chunk, taken) in [("near", [64, 64, 48], true), ("far", [2, 64, 96], false)] {
         let new = create(name, f4(), &SHAPE, |v| {
             v.transform = "zstd:7".into();

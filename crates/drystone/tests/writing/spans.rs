@@ -1,4 +1,4 @@
-//! Listeners of spans hear commits, publications and recoveries, not only reads and puts.
+//! Listeners receive spans of commits, publications and recoveries, not only of reads and puts.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use crate::common::*;
 use drystone::{Adopt, Container, CreateOptions, PublishOptions, SpanKind, WriterOptions, listen_to_spans};
 
 #[test]
-fn what_makes_steps_visible_is_told_once_and_in_order() {
+fn operations_that_make_steps_visible_are_reported_once_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("spans.dry");
     let store = Arc::new(drystone_store::LocalStore::create(&path).unwrap());
@@ -32,8 +32,8 @@ fn what_makes_steps_visible_is_told_once_and_in_order() {
     let heard = heard.lock().unwrap();
     let order: Vec<SpanKind> =
         heard.iter().map(|(kind, ..)| *kind).filter(|kind| *kind != SpanKind::Read).collect();
-    // The schema; the block and its step. A commit of nothing is none; a publication records what it did, and a recovery
-    // the fence of the next run.
+    // The schema, the block and its step. A commit of nothing has no span. A publication records its result, and a
+    // recovery the fence of the next run.
     assert_eq!(order[..3], [SpanKind::Commit, SpanKind::Put, SpanKind::Commit], "{order:?}");
     let place = |wanted| order.iter().position(|kind| *kind == wanted).unwrap();
     assert!(place(SpanKind::Publish) > 2 && place(SpanKind::Publish) < place(SpanKind::Recover), "{order:?}");

@@ -1,4 +1,4 @@
-//! Do log parts and shards lie on the storage targets that were given, and does everything find them there?
+//! Do log parts and shards lie on the given storage targets, and does every operation find them there?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn folders(folder: &Path, many: usize) -> Vec<PathBuf> {
     (0..many).map(|n| folder.join(format!("disk{n}"))).collect()
 }
 
-/// Sixteen ranks in a grid of 4 x 4, each with a block of every step.
+/// Sixteen ranks in a grid of 4 x 4 put one block each at every step.
 fn write(c: &Container, steps: std::ops::Range<u64>) {
     for step in steps {
         for rank in 0..RANKS {
@@ -56,7 +56,7 @@ fn publish(c: &Container) -> u64 {
     c.publish(&options, &mut |_, _| true).unwrap().arrays[0].written
 }
 
-/// Files below a folder, without those of the targets' own folders; links are followed.
+/// The files below a folder, without those of the targets' own folders. Links are followed.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -85,7 +85,7 @@ fn each_process_writes_to_the_target_of_its_place_in_the_grid() {
         for file in files(&path.join("log")).iter().filter(|f| f.extension().is_some_and(|e| e == "seg")) {
             let real = std::fs::read_link(file).unwrap();
             let bytes = std::fs::read(&real).unwrap();
-            // Which rank it is says the first value.
+            // The first value identifies the rank.
             let first = |rank: u32| ((1000 * rank) as f32).to_le_bytes();
             let rank = (0..RANKS).find(|&rank| {
                 bytes
@@ -105,7 +105,7 @@ fn each_process_writes_to_the_target_of_its_place_in_the_grid() {
 }
 
 #[test]
-fn whoever_opens_it_later_writes_publishes_verifies_and_collects_on_the_targets() {
+fn later_handles_write_publish_verify_and_collect_on_the_targets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.dry");
     drop(container(&path, &Targets::parse(folders(folder.path(), TARGETS), "lattice").unwrap()));
@@ -113,7 +113,7 @@ fn whoever_opens_it_later_writes_publishes_verifies_and_collects_on_the_targets(
     write(&c, 0..2);
     assert!(publish(&c) >= 1);
     let before = read_all(&c, "t");
-    // A publication replaces a shard: its file is another, and the one before is gone.
+    // A publication replaces a shard: the file is a new one, and the previous one is gone.
     write(&c, 2..3);
     assert_eq!(publish(&c), 1);
     let shards: Vec<PathBuf> = files(&path.join("zarr/t/c"));
@@ -134,7 +134,7 @@ fn whoever_opens_it_later_writes_publishes_verifies_and_collects_on_the_targets(
         c.commit().unwrap();
     }
     c.gc(&GcOptions { keep: Some(1), ..GcOptions::default() }, &mut |_, _| true).unwrap();
-    // The short logs that are left are packed, and packs lie in the container.
+    // The remaining short logs are packed, and packs lie in the container.
     assert_eq!(on_targets(folder.path()).iter().sum::<usize>(), shards.len());
     assert_eq!(
         files(&path.join("log")).iter().filter(|file| file.extension().is_some_and(|e| e == "pack")).count(),
@@ -178,7 +178,7 @@ fn a_target_that_is_gone_is_named_and_others_may_take_its_place() {
     assert!(error.to_string().contains(lost.to_str().unwrap()), "{error}");
     assert!(error.to_string().contains("mounted"), "{error}");
     assert!(!lost.exists(), "a target that is not there is not made anew");
-    // Elsewhere from now on; what is left is found where it is.
+    // New objects go elsewhere from now on; existing ones are found where they are.
     std::fs::rename(folder.path().join("aside"), &lost).unwrap();
     let others = Targets::parse(vec![folder.path().join("new")], "hilbert").unwrap();
     let with_others = |mode: Mode| OpenOptions { targets: Some(others.clone()), ..mode.into() };
@@ -190,7 +190,7 @@ fn a_target_that_is_gone_is_named_and_others_may_take_its_place() {
 }
 
 #[test]
-fn what_a_killed_publication_left_on_a_target_is_swept() {
+fn remains_of_a_killed_publication_on_a_target_are_swept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.dry");
     let c = container(&path, &Targets::parse(folders(folder.path(), TARGETS), "lattice").unwrap());

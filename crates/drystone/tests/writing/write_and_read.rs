@@ -1,9 +1,11 @@
-//! What is put comes back: boxes, strides, overlaps, records, strings, chunks and codecs, over every kind of store.
+//! Puts are read back: boxes, strides, overlaps, records, strings, chunks and codecs, over every kind of store.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use crate::common::*;
 use drystone::array::Target;
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, WriterOptions};
+use drystone_format::dtype::{DType, Member, Record, Scalar};
+use drystone_plan::listing::Listing;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_store::{FaultStore, MemoryStore, NoAppendStore, Script, StoreExt};
 use std::sync::Arc;
@@ -31,9 +33,10 @@ fn a_block_comes_back_from_every_kind_of_store() {
     }
 }
 
-/// What is planned together goes to the store together: cut into batches, a series would wait for each before the next is asked for.
+/// Requests that are planned together go to the store together. If a series were cut into batches, each would wait
+/// for the one before.
 #[test]
-fn a_series_of_many_steps_is_read_by_the_requests_that_its_plan_tells() {
+fn a_series_of_many_steps_is_read_by_the_requests_of_its_plan() {
     let c = memory();
     c.apply(vec![create("t", f4(), &[4], |v| v.steps = true), create("u", f4(), &[4], |v| v.steps = true)])
         .unwrap();
@@ -60,8 +63,9 @@ fn a_series_of_many_steps_is_read_by_the_requests_that_its_plan_tells() {
     assert_eq!(report.requests, 1, "small steps lie side by side in the log");
 }
 
-/// A piece that is not staged ends where it ends in the file. The next one, which is, had its checksums padded to a multiple of 4 counted
-/// from there and not from its own beginning: nothing found them.
+/// Symptom: the checksums of some pieces were not found. A piece that is not staged may end at any byte of the file.
+/// The checksums of the next piece, which is staged, were padded to a multiple of 4 counted from that byte, rather
+/// than from the piece's own beginning.
 #[test]
 fn pieces_behind_a_large_one_of_an_odd_length_are_read_back() {
     use drystone_format::dtype::{DType, Scalar};
@@ -94,7 +98,7 @@ fn pieces_behind_a_large_one_of_an_odd_length_are_read_back() {
     }
 }
 
-/// Subchunks that are stored while others are encoded: those of one batch and of several, with and without prefixes.
+/// Subchunks are stored while others are encoded: those of one batch and of several, with and without prefixes.
 #[test]
 fn a_block_of_many_encoded_subchunks_comes_back_and_its_prefixes_stand_together() {
     for transform in ["shuffle,zstd:1", "aplod", "blosc:lz4:5:shuffle"] {
@@ -154,7 +158,7 @@ fn writers_without_ranks_wait_for_a_commit_and_newest_wins() {
     assert!(!c.commit().unwrap().changed, "nothing is new");
     let first = floats(&read_all(&c, "t"));
     assert!(first == [0.0, 1.0, 1.0, 0.0] || first == [0.0, 2.0, 2.0, 0.0]);
-    // A later commit wins whatever the writer.
+    // A later commit wins, whichever writer made it.
     a.begin_step(Some(0), false).unwrap();
     a.put("t", &f4(), &dense(&bytes(&[7.0]), &[1], 4), Some(&[2]), None).unwrap();
     a.put("once", &f4(), &dense(&bytes(&[5.0, 6.0]), &[2], 4), None, None).unwrap();
@@ -182,7 +186,7 @@ fn variables_and_their_first_values_become_visible_in_one_commit() {
         w.id()
     };
     let (lost, taken) = (write(5.0), write(6.0));
-    // A commit that does not create the variable takes nothing, and says why.
+    // A commit that does not create the variable takes nothing, and reports why.
     let done = c.commit().unwrap();
     assert!(
         !done.changed && done.notes.iter().any(|note| note.contains("never committed")),
@@ -199,7 +203,7 @@ fn variables_and_their_first_values_become_visible_in_one_commit() {
     assert_eq!(c.flush_after(&[taken]).unwrap(), 1);
     let again = Container::open(store, Mode::ReadWrite).unwrap();
     assert_eq!(floats(&read_all(&again, "new")), [0.0, 6.0, 6.0, 0.0]);
-    // The same variable, by id and uid: what was laid down for it earlier can still be taken.
+    // The same variable, by id and uid: blocks that were put for it earlier can still be taken.
     again.commit_sealed(&[lost], |_, _| Ok(false)).unwrap();
     assert_eq!(floats(&read_all(&again, "new")), [0.0, 5.0, 5.0, 0.0]);
 }
@@ -227,10 +231,10 @@ fn a_step_of_a_run_is_visible_when_every_rank_closed_it() {
     assert_eq!(floats(&read_all(&c, "t")), [1.0, 2.0, 3.0]);
 }
 
-/// Symptom: a step showed what one rank had replaced beside what the other had closed before. Cause: ranks were counted, not how often each had
-/// closed the step.
+/// Symptom: a step showed the replacement of one rank beside the earlier blocks of the other. Cause: the commit
+/// counted ranks, not how often each rank had closed the step.
 #[test]
-fn what_replaces_a_step_is_visible_when_every_rank_closed_that() {
+fn a_replacement_of_a_step_is_visible_when_every_rank_has_closed_it() {
     let c = memory();
     c.apply(vec![create("t", f4(), &[2], |v| v.steps = true)]).unwrap();
     let writers: Vec<_> = (0..2)
@@ -257,12 +261,12 @@ fn what_replaces_a_step_is_visible_when_every_rank_closed_that() {
     assert!(text.contains("visible as before: of 2 ranks, one has not closed it again: 1"), "{text}");
     close(1, 12.0, true);
     shown([11.0, 12.0], &[]);
-    // Several times, of which the last is one rank's alone.
+    // Several replacements, of which the last is closed by one rank only.
     close(1, 22.0, true);
     close(0, 21.0, true);
     close(1, 32.0, true);
     shown([21.0, 22.0], &[0]);
-    // What adds to a step and replaces nothing needs no other rank to add.
+    // A group that adds to a step, and replaces nothing, needs no other rank to add.
     close(0, 31.0, true);
     close(0, 41.0, false);
     shown([41.0, 32.0], &[]);
@@ -297,7 +301,7 @@ fn a_dead_run_is_settled_by_recover_and_never_mixes_with_the_next() {
         assert_eq!(report.discarded, if adopt { vec![] } else { vec![0, 1] });
         assert_eq!(report.incomplete.len(), usize::from(adopt));
         assert_eq!(report.run, 1);
-        // The dead run twitches: nothing of it becomes visible.
+        // The dead run writes again; nothing of it becomes visible.
         old[1].begin_step(Some(1), false).unwrap();
         old[1].put("t", &f4(), &dense(&bytes(&[9.0]), &[1], 4), Some(&[1]), None).unwrap();
         old[1].end_step().unwrap();
@@ -390,12 +394,85 @@ fn strings_of_any_length_come_back() {
     let values: Vec<&[u8]> = vec![b"a", b"", "grün".as_bytes(), long.as_bytes()];
     let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
     w.begin_step(None, false).unwrap();
-    w.put_strings("s", &[2, 2], &values, Some(&[0, 1])).unwrap();
+    w.put_strings("s", &[2, 2], &values, Some(&[0, 1]), None).unwrap();
     w.end_step().unwrap();
     let r = c.reading("s", None).unwrap();
     let (got, _) = r.read_strings(&drystone_plan::selection::Selection::all(&r.shape())).unwrap();
     let got: Vec<&[u8]> = got.iter().map(Vec::as_slice).collect();
     assert_eq!(got, [b"".as_slice(), b"a", b"", b"", "grün".as_bytes(), long.as_bytes()]);
+    assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
+}
+
+/// A record of a number, two texts and a list: each member is a column of its own, put together or by itself.
+#[test]
+fn records_have_members_of_any_length() {
+    let member = |name: &str, dtype, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
+    let dtype = DType::Record(Record {
+        itemsize: 52,
+        members: vec![
+            member("n", DType::Scalar(Scalar::I32), &[], 0),
+            member("words", DType::String, &[2], 4),
+            member("list", DType::Ragged(Scalar::I16), &[], 36),
+        ],
+    });
+    let c = memory();
+    c.apply(vec![create("r", dtype.clone(), &[3], |v| v.steps = true)]).unwrap();
+    let numbers: Vec<u8> = (1..=3i32).flat_map(|n| [&n.to_le_bytes()[..], &[0xEE; 48]].concat()).collect();
+    let data = dense(&numbers, &[3], 52);
+    let words: Vec<&[u8]> = vec![b"a", b"", b"b", "grün".as_bytes(), b"", b"c"];
+    let lists: Vec<&[u8]> = vec![&[1, 0], &[], &[1, 0, 2, 0]];
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
+    w.begin_step(None, false).unwrap();
+    for wrong in
+        [vec![words.clone()], vec![lists.clone(), words.clone()], vec![words[..5].to_vec(), lists.clone()]]
+    {
+        let kind = w.put_records("r", &dtype, (&data, &wrong), None, None).unwrap_err().kind();
+        assert_eq!(kind, ErrorKind::InvalidArgument);
+    }
+    assert!(w.put("r", &dtype, &data, None, None).is_err(), "references are the engine's own");
+    assert!(w.put_strings("r", &[3], &words[..3], None, None).is_err(), "of which member?");
+    assert!(w.put_strings("r", &[1], &[&[0xFF], b""], None, Some("words")).is_err(), "no UTF-8");
+    w.put_records("r", &dtype, (&data, &[words.clone(), lists.clone()]), None, None).unwrap();
+    w.put_strings("r", &[1], &[b"later"], Some(&[1]), Some("words[1]")).unwrap();
+    let long = "x".repeat(3 << 20);
+    w.put_strings("r", &[2], &[long.as_bytes(), b"", b"", b""], Some(&[1]), Some("words")).unwrap();
+    w.put_strings("r", &[1], &[b"last"], Some(&[2]), Some("words[0]")).unwrap();
+    w.end_step().unwrap();
+
+    let all = Selection::all(&[1, 3]);
+    let expected: Vec<&[u8]> = vec![b"a", b"", long.as_bytes(), b"", b"last", b""];
+    let whole = c.reading("r", None).unwrap();
+    let (records, report) = whole.read_records(&all).unwrap();
+    assert_eq!(records.values.len(), 2);
+    assert_eq!(records.values[0], expected);
+    assert_eq!(records.values[1], lists);
+    let found: Vec<i32> =
+        records.cells.chunks(52).map(|cell| i32::from_le_bytes(cell[..4].try_into().unwrap())).collect();
+    assert_eq!(found, [1, 2, 3]);
+    assert!(report.requests <= 4, "one plan for all members: {}", report.requests);
+    let member = |path: &str| c.reading("r", Some(path)).unwrap();
+    assert_eq!(member("words").read_strings(&all).unwrap().0, expected);
+    assert_eq!(member("words[0]").read_strings(&all).unwrap().0, [expected[0], expected[2], expected[4]]);
+    assert_eq!(member("list").read_strings(&Selection::boxed(&[0, 2], &[1, 1])).unwrap().0, [lists[2]]);
+    let points = Listing::points(2, vec![0, 2, 0, 0]);
+    let (listed, _) = whole.read_records(&points).unwrap();
+    assert_eq!(listed.values[0], [expected[4], expected[5], expected[0], expected[1]]);
+    assert_eq!(listed.values[1], [lists[2], lists[0]]);
+    let mut out = vec![0; 3 * 52];
+    for refused in [
+        whole.read(&all, &Target::dense(&mut out, &[1, 3], 52).unwrap()).err(),
+        whole.read_strings(&all).err(),
+    ] {
+        assert!(refused.unwrap().to_string().contains("member"));
+    }
+    let block = whole.block(Some(0), 0).unwrap();
+    assert_eq!(whole.read_records(&block).unwrap().0.values[0], words);
+    assert_eq!(whole.blocks(Some(0)).unwrap()[0].members, ["n", "words", "list"]);
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
 

@@ -1,6 +1,6 @@
-//! Intervals of floats. Extremes are computed in the type of the values, so that rounding is theirs.
+//! Intervals of floats. End points are computed in the type of the values, so they round as the values do.
 //!
-//! -0.0 counts as 0.0: where the sign of a zero decides (`1 / x`), the interval is the whole line.
+//! -0.0 counts as 0.0. Where the sign of a zero decides (`1 / x`), the interval is the whole line.
 
 use super::span::{LINE, Range, Span};
 use crate::dense::{binary_f4, binary_f8, unary_f4, unary_f8};
@@ -9,7 +9,7 @@ use crate::types::Type;
 
 type Numbers = Option<(f64, f64)>;
 
-/// By how many of the last digits a function of the C library may differ from a monotone one.
+/// How far a C library function may deviate from a monotone one, in units in the last place.
 pub(super) const ULPS: usize = 8;
 
 fn one(op: Unary, dtype: Type, x: f64) -> f64 {
@@ -40,18 +40,18 @@ fn zero((lo, hi): (f64, f64)) -> bool {
     lo <= 0.0 && hi >= 0.0
 }
 
-/// The least and the greatest of some numbers.
+/// The smallest and the largest of four numbers.
 fn hull(numbers: [f64; 4]) -> (f64, f64) {
     numbers.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(x), hi.max(x)))
 }
 
-/// Numbers cut to a domain, and whether some lie outside.
+/// An interval cut to a domain, and whether part of it lies outside.
 fn within((lo, hi): (f64, f64), least: f64, greatest: f64) -> (Numbers, bool) {
     let cut = (lo.max(least), hi.min(greatest));
     ((cut.0 <= cut.1).then_some(cut), lo < least || hi > greatest)
 }
 
-/// The interval of a function of one operand, and whether it makes NaN of a number.
+/// The interval of a function of one operand, and whether it returns NaN for some number.
 pub(super) fn unary(op: Unary, numbers: Numbers, dtype: Type) -> (Numbers, bool) {
     use Unary::*;
     let Some((lo, hi)) = numbers else { return (None, false) };
@@ -95,7 +95,7 @@ pub(super) fn unary(op: Unary, numbers: Numbers, dtype: Type) -> (Numbers, bool)
     }
 }
 
-/// The interval of an operator, and whether a result can be NaN.
+/// The interval of a binary operator, and whether a result can be NaN.
 pub(super) fn binary(op: Binary, a: &Range, b: &Range, dtype: Type) -> (Numbers, bool) {
     use Binary::*;
     let (Span::Floats(x), Span::Floats(y)) = (a.span, b.span) else { return (Some(LINE), true) };
@@ -144,7 +144,7 @@ pub(super) fn binary(op: Binary, a: &Range, b: &Range, dtype: Type) -> (Numbers,
     (Some(ends), nan || made)
 }
 
-/// `pow` for exponents that are one number; anything for others.
+/// `pow` where the exponent is a single number; the whole line otherwise.
 fn power(x: Numbers, y: Numbers, nan: bool, dtype: Type) -> (Numbers, bool) {
     let anything = (Some(LINE), true);
     let Some((e, _)) = y.filter(|y| y.0 == y.1 && y.0.is_finite()) else { return anything };

@@ -1,11 +1,11 @@
-//! Intervals of integers: computed beyond 64 bits; what leaves its type wraps, so it can be any value.
+//! Intervals of integers, computed in more than 64 bits. A result outside its type wraps, so it can be any value.
 
 use crate::tree::{Binary, Unary};
 use crate::types::Type;
 
 type Numbers = Option<(i128, i128)>;
 
-/// The interval, or all of its type if it leaves it.
+/// The interval, or the whole range of the type if the interval exceeds it.
 pub(super) fn wrap((lo, hi): (i128, i128), dtype: Type) -> (i128, i128) {
     match dtype.limits() {
         Some((least, greatest)) if lo < least || hi > greatest => (least, greatest),
@@ -43,7 +43,7 @@ pub(super) fn binary(op: Binary, a: Numbers, b: Numbers, dtype: Type) -> Numbers
         Binary::Min => (a.0.min(b.0), a.1.min(b.1)),
         Binary::Max => (a.0.max(b.0), a.1.max(b.1)),
         Binary::FloorDiv => {
-            // A divisor of 0 gives 0; the others are at least 1 or at most -1.
+            // Division by 0 gives 0; every other divisor is at least 1 or at most -1.
             let zero = b.0 <= 0 && b.1 >= 0;
             let mut ends = zero.then_some((0, 0));
             for (lo, hi) in [(b.0.max(1), b.1), (b.0, b.1.min(-1))] {

@@ -1,10 +1,11 @@
-//! Evaluation on statistics: what can be said of the cells of a box before a byte of them is read.
+//! Evaluation on statistics: what is known about the cells of a box before any byte of them is read.
 //!
-//! A condition holds for none, all or some cells; a value lies between bounds. Both are sound: dense evaluation of any values
-//! with these statistics agrees. They are not tight: operands are taken as independent, so `x == x` is "some"; only squares are known to be such.
+//! A condition holds for no, all or some cells; a value lies between bounds. Both answers are sound: evaluating
+//! any values with these statistics agrees with them. They are not tight, because operands are taken as
+//! independent: `x == x` is "some". Only squares are recognised.
 //!
-//! Why it can be exact about rounding: IEEE operations are monotone, so the results of extremes, computed in the same type,
-//! bound the results of all values. Functions of the C library are widened by [`floats::ULPS`].
+//! Why rounding is exact: IEEE operations are monotone. Results computed from the extremes, in the same type,
+//! bound the results of all values. Results of C library functions are widened by [`floats::ULPS`].
 
 mod floats;
 mod integers;
@@ -16,32 +17,32 @@ use crate::tree::{Binary, Unary};
 use crate::types::Type;
 use span::{Range, Span};
 
-/// Between which numbers values lie.
+/// The range of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extremes {
     /// Nothing is known: any value, NaN included, in any of the cells.
     Unknown,
     /// No value is a number: all are NaN or unwritten.
     Empty,
-    /// All numbers lie between the two, which are included.
+    /// All numbers lie between the two, inclusive.
     Within(Scalar, Scalar),
 }
 
 /// Statistics of one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Between which numbers the written values lie that are not NaN.
+    /// The range of the written values that are not NaN.
     pub extremes: Extremes,
-    /// Values that are NaN.
+    /// Number of values that are NaN.
     pub nans: u64,
-    /// Cells without a value.
+    /// Number of unwritten cells.
     pub unwritten: u64,
-    /// Cells, written or not.
+    /// Number of cells, written or not.
     pub cells: u64,
 }
 
 impl Bounds {
-    /// Of an input without statistics, with `cells` cells of which some may be unwritten.
+    /// Bounds of an input without statistics: `cells` cells, some of which may be unwritten.
     pub fn unknown(cells: u64) -> Self {
         Bounds { extremes: Extremes::Unknown, nans: cells, unwritten: cells, cells }
     }
@@ -54,18 +55,18 @@ pub enum Truth {
     None,
     /// Every cell, all of them written.
     All,
-    /// Some cells, or all, or none.
+    /// Unknown: no, some or all cells.
     Some,
 }
 
-/// What statistics say of a result.
+/// What statistics tell about a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Of a condition.
+    /// The result is a condition.
     Condition(Truth),
-    /// Of values.
+    /// The result is a value.
     Values {
-        /// Between which numbers they lie.
+        /// The range of the values.
         extremes: Extremes,
         /// True if some may be NaN.
         nan: bool,
@@ -75,7 +76,7 @@ pub enum Outcome {
 }
 
 impl Program {
-    /// What the result is, given statistics of each of [`Program::inputs`]. A missing entry is an input without statistics.
+    /// Bounds of the result, given statistics of each of [`Program::inputs`]. A missing entry means no statistics.
     pub fn bounds(&self, inputs: &[Bounds]) -> Outcome {
         let mut ranges: Vec<Range> = Vec::with_capacity(self.steps.len());
         for (step, dtype) in self.steps() {
@@ -100,11 +101,11 @@ impl Program {
     }
 }
 
-/// Of a value by itself, which is negative only where integers wrap.
+/// The square of a value: negative only where integers wrap.
 fn square(a: &Range, dtype: Type) -> Range {
     let magnitude = unary(Unary::Abs, a, dtype, dtype);
     let product = binary(Binary::Mul, &magnitude, &magnitude, dtype, dtype);
-    // Zero times infinity is the only other NaN, and no value is both.
+    // Zero times infinity is the only other source of NaN, and no value is both.
     Range { nan: a.nan, ..product }
 }
 
@@ -185,7 +186,7 @@ fn binary(op: Binary, a: &Range, b: &Range, from: Type, to: Type) -> Range {
     }
 }
 
-/// A comparison, given whether a pair of numbers can be less, equal, greater, and whether NaN can meet something.
+/// A comparison, given whether some pair can be less, equal or greater, and whether NaN can occur.
 fn compare(op: Binary, orders: Option<(bool, bool, bool)>, nan: bool, unknown: bool) -> Range {
     let (less, equal, greater) = orders.unwrap_or((false, false, false));
     let (can_true, can_false) = match op {

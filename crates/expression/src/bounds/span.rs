@@ -1,10 +1,10 @@
-//! A set of values that holds all that a step can have: the values that intervals are made of.
+//! The set of values that a step can take, as an interval: the type that interval arithmetic works on.
 
 use super::{Bounds, Extremes, Outcome, Truth};
 use crate::constant::Scalar;
 use crate::types::Type;
 
-/// Which numbers or truth values there can be; `None` for no number.
+/// The possible numbers or truth values; `None`: no number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Span {
     Truth { can_true: bool, can_false: bool },
@@ -22,7 +22,7 @@ impl Span {
     }
 }
 
-/// All that a step's cells can be.
+/// Everything that the cells of a step can hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) span: Span,
@@ -64,7 +64,7 @@ impl Range {
         Range { span, nan, unknown: false }
     }
 
-    /// What statistics say. Extremes that are none of the type say nothing.
+    /// The range that statistics give. Extremes of another type give no information.
     pub(super) fn of(bounds: &Bounds, dtype: Type) -> Self {
         let written = bounds.cells.saturating_sub(bounds.unwritten);
         let unknown = bounds.unwritten > 0;
@@ -94,7 +94,7 @@ impl Range {
         Range { span, nan, unknown }
     }
 
-    /// What either can be.
+    /// The union of two ranges.
     pub(super) fn or(&self, other: &Range, dtype: Type) -> Range {
         fn hull<T: Copy>(
             a: Option<(T, T)>,
@@ -121,7 +121,7 @@ impl Range {
         Range { span, nan: self.nan || other.nan, unknown: self.unknown || other.unknown }
     }
 
-    /// In public words.
+    /// The range as a public [`Outcome`].
     pub(super) fn outcome(&self, no_cells: bool) -> Outcome {
         let extremes = match self.span {
             Span::Truth { can_true, can_false } => {
@@ -140,7 +140,7 @@ impl Range {
     }
 }
 
-/// A conversion: monotone but where integers wrap.
+/// A conversion: monotone except where integers wrap.
 pub(super) fn cast(a: &Range, to: Type) -> Range {
     let unknown = a.unknown;
     let any = a.span.any();

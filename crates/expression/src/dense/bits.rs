@@ -2,7 +2,7 @@
 
 /// Packs 64 bytes of 0 and 1 into a word.
 fn pack(bytes: &[u8; 64]) -> u64 {
-    // The product moves bit 0 of byte i to bit 56 + i.
+    // The multiplication moves bit 0 of byte i to bit 56 + i.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let (eights, _) = bytes.as_chunks::<8>();
     let byte =
@@ -32,7 +32,7 @@ pub(super) fn compare<T: Copy, U: Copy>(a: &[T], b: &[U], out: &mut [u64], test:
     }
 }
 
-/// Each element from one side or the other.
+/// Selects each element from one side or the other.
 pub(super) fn choose<T: Copy>(condition: &[u64], a: &[T], b: &[T], out: &mut [T]) {
     for (((&word, a), b), out) in condition.iter().zip(a.chunks(64)).zip(b.chunks(64)).zip(out.chunks_mut(64))
     {
@@ -51,7 +51,7 @@ pub(super) fn spread<T: Copy>(bits: &[u64], out: &mut [T], no: T, yes: T) {
     }
 }
 
-/// Clears what lies beyond `cells`.
+/// Clears the bits beyond `cells`.
 pub(super) fn cut(words: &mut [u64], cells: usize) {
     if let Some(last) = words.get_mut(cells / 64) {
         *last &= (1 << (cells % 64)) - 1;

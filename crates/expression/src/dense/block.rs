@@ -1,7 +1,7 @@
-//! The steps of a program on one block of cells.
+//! Runs the steps of a program on one block of cells.
 //!
-//! Each step takes its register out of the scratch memory, writes it from the places of its operands, and puts it back. Operands
-//! lie in other registers, in inputs or in constants, so no step reads what it writes.
+//! Each step takes its register out of the scratch memory, computes it from its operands, and puts it back.
+//! Operands lie in other registers, in inputs or in constants, so no step reads the register that it writes.
 
 use super::buffer::{Buffer, Typed};
 use super::number::{Number, compare};
@@ -11,7 +11,7 @@ use crate::program::{Program, Step, StepId};
 use crate::tree::{Binary, Unary};
 use crate::types::Type;
 
-/// Some cells that are evaluated at once.
+/// A block: cells that are evaluated together.
 pub(super) struct Block<'a> {
     pub(super) program: &'a Program,
     pub(super) inputs: &'a [Input<'a>],
@@ -19,7 +19,7 @@ pub(super) struct Block<'a> {
     pub(super) cells: usize,
 }
 
-/// Evaluates an expression with `$T` the type of a step's numbers.
+/// Evaluates an expression with `$T` bound to the number type of a step.
 macro_rules! for_numbers {
     ($dtype:expr, $T:ident => $body:expr, $other:expr) => {
         match $dtype {
@@ -95,7 +95,7 @@ impl Block<'_> {
         }
     }
 
-    /// Which cells of a step are known; `None` for all.
+    /// Which cells of a step are known; `None`: all.
     pub(super) fn known<'s>(&'s self, scratch: &'s Scratch, step: StepId) -> Option<&'s [u64]> {
         match scratch.known[usize::from(step)] {
             Known::All => None,
@@ -104,7 +104,7 @@ impl Block<'_> {
         }
     }
 
-    /// Runs all steps but those from `end` on.
+    /// Runs the steps before `end`.
     pub(super) fn run(&self, scratch: &mut Scratch, end: usize) {
         for (n, (step, dtype)) in self.program.steps().enumerate() {
             if let Place::Register(r) = scratch.places[n]
@@ -114,7 +114,7 @@ impl Block<'_> {
                 self.step(scratch, step, dtype, &mut out);
                 scratch.registers[usize::from(r)] = out;
             }
-            // The operands' values are still there: a register is free only behind the step that reads it last.
+            // The operands' values are still valid: a register is reused only after the last step that reads it.
             if let Known::Mask(m) = scratch.known[n]
                 && !matches!(step, Step::Unary(..))
             {
@@ -124,7 +124,7 @@ impl Block<'_> {
         }
     }
 
-    /// The last step, if its numbers can be written where the caller wants them: one copy less.
+    /// The last step, if it can write its numbers directly to the caller's memory, which saves a copy.
     pub(super) fn direct(&self) -> Option<usize> {
         let last = self.program.steps().count().checked_sub(1)?;
         let (step, dtype) = self.program.steps().last()?;
@@ -136,7 +136,7 @@ impl Block<'_> {
         (is_plain && dtype != Type::Bool && self.program.result() == last).then_some(last)
     }
 
-    /// Computes the last step into its place.
+    /// Computes the last step into the caller's memory.
     pub(super) fn put_last(&self, scratch: &Scratch, values: &mut ColumnMut<'_>) {
         let Some((step, dtype)) = self.program.steps().last() else { return };
         let (from, end) = (self.start, self.start + self.cells);
@@ -230,7 +230,7 @@ impl Block<'_> {
                     };
                 }
             }
-            // Exact, whatever the sign: both in 128 bits.
+            // Exact for both signs: both operands are converted to 128 bits.
             (Type::I8, Type::U8, Buffer::Bits(out)) => {
                 let (a, b) = (self.numbers::<i64>(scratch, a), self.numbers::<u64>(scratch, b));
                 mixed(op, a, b, out);
@@ -255,7 +255,7 @@ impl Block<'_> {
         }
     }
 
-    /// Which cells a step with operands knows, of which some do not know all.
+    /// Which cells of a step are known if some operands have unknown cells.
     fn mask(&self, scratch: &Scratch, step: Step) -> [u64; BLOCK / 64] {
         let all = [u64::MAX; BLOCK / 64];
         let known = |step| self.known(scratch, step).unwrap_or(&all);
@@ -267,7 +267,7 @@ impl Block<'_> {
                 let (a, b) = (self.bits(scratch, a), self.bits(scratch, b));
                 let flip = if op == Binary::And { u64::MAX } else { 0 };
                 for i in 0..words {
-                    // One side that decides is enough: false of an `&`, true of an `|`.
+                    // One side decides alone: false in an `&`, true in an `|`.
                     out[i] = ka[i] & kb[i] | ka[i] & (a[i] ^ flip) | kb[i] & (b[i] ^ flip);
                 }
             }
@@ -285,7 +285,7 @@ impl Block<'_> {
         out
     }
 
-    /// Copies the result to where the caller wants it.
+    /// Copies the result to the caller's memory.
     pub(super) fn put(&self, scratch: &Scratch, values: &mut ColumnMut<'_>) {
         let result = self.program.result;
         macro_rules! copy {
@@ -311,7 +311,7 @@ impl Block<'_> {
     }
 }
 
-/// Compares integers whose types have no common one.
+/// Compares integers whose types have no common type.
 fn mixed<T: Copy + Into<i128>, U: Copy + Into<i128>>(op: Binary, a: &[T], b: &[U], out: &mut [u64]) {
     let order = |x: T, y: U| -> std::cmp::Ordering { x.into().cmp(&y.into()) };
     match op {

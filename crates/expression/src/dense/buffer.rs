@@ -6,7 +6,7 @@ use crate::types::Type;
 
 macro_rules! typed {
     ($($variant:ident $t:ty),*) => {
-        /// Values of one input. Truth values are bytes, of which 0 is false.
+        /// Values of one input. Truth values are bytes; 0 is false.
         #[derive(Debug, Clone, Copy)]
         #[allow(missing_docs)]
         pub enum Column<'a> {
@@ -23,7 +23,7 @@ macro_rules! typed {
                 }
             }
 
-            /// Those from a number on.
+            /// The values from an index on.
             pub(crate) fn from(self, first: usize) -> Column<'a> {
                 match self {
                     Column::Bool(values) => Column::Bool(values.get(first..).unwrap_or_default()),
@@ -31,7 +31,7 @@ macro_rules! typed {
                 }
             }
 
-            /// How many there are.
+            /// Number of values.
             pub fn count(&self) -> usize {
                 match self {
                     Column::Bool(values) => values.len(),
@@ -40,7 +40,7 @@ macro_rules! typed {
             }
         }
 
-        /// Room for the values of a result. Truth values are bytes, 0 or 1.
+        /// Memory for the values of a result. Truth values are bytes, 0 or 1.
         #[derive(Debug)]
         #[allow(missing_docs)]
         pub enum ColumnMut<'a> {
@@ -57,7 +57,7 @@ macro_rules! typed {
                 }
             }
 
-            /// How many there is room for.
+            /// Number of values that fit.
             pub fn count(&self) -> usize {
                 match self {
                     ColumnMut::Bool(values) => values.len(),
@@ -81,7 +81,7 @@ macro_rules! typed {
                 }
             }
 
-            /// Makes every cell the value.
+            /// Sets every cell to the value.
             pub(super) fn fill(&mut self, value: Scalar) {
                 let (integer, float) = match value {
                     Scalar::Bool(b) => (i128::from(b), f64::from(u8::from(b))),
@@ -124,7 +124,7 @@ macro_rules! typed {
     };
 }
 
-/// A type that columns and buffers hold. Values of another type are an empty slice: a program does not ask for them.
+/// A type that columns and buffers can hold. Asked for another type, they return an empty slice; no program does so.
 pub(super) trait Typed: Sized + 'static {
     fn column<'a>(column: &Column<'a>) -> &'a [Self];
     fn room<'a>(column: &'a mut ColumnMut<'_>) -> &'a mut [Self];

@@ -1,6 +1,6 @@
-//! Evaluation on values, a block of cells at a time, so that what steps pass on stays in the cache.
+//! Evaluation on values, one block of cells at a time, so that intermediate results stay in the cache.
 //!
-//! Truth values are bits. An unwritten cell has a value that means nothing, and a mask says which cells are known.
+//! Truth values are bits. The value of an unwritten cell is meaningless; a mask tells which cells are known.
 //!
 //! Invariants
 //! - a register is written by one step and read by later ones before another step writes it;
@@ -21,15 +21,16 @@ use crate::program::Program;
 use crate::types::Type;
 use block::Block;
 
-/// Cells that are evaluated at once.
+/// Cells per block.
 pub const BLOCK: usize = 4096;
 
 /// Values of one input.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
-    /// One per cell; those of unwritten cells mean nothing.
+    /// One value per cell; those of unwritten cells are meaningless.
     pub values: Column<'a>,
-    /// One bit per cell, the first in the lowest bit of the first word: set where the cell is written. `None`: all are.
+    /// One bit per cell, the first in the lowest bit of the first word, set where the cell is written. `None`:
+    /// all cells are.
     pub written: Option<&'a [u64]>,
 }
 
@@ -40,7 +41,7 @@ impl<'a> From<Column<'a>> for Input<'a> {
 }
 
 impl Program {
-    /// Which of `cells` cells satisfy a condition: sets one bit each and returns how many. Unknown is no hit.
+    /// Finds the cells that satisfy a condition: sets one bit for each and returns their number. Unknown is no hit.
     pub fn select(
         &self,
         inputs: &[Input<'_>],
@@ -71,7 +72,7 @@ impl Program {
         Ok(count)
     }
 
-    /// The values of `cells` cells, and one bit each in `known`: not set where an input that matters is unwritten.
+    /// Computes the values of `cells` cells. A bit of `known` is clear where an input that matters is unwritten.
     pub fn compute(
         &self,
         inputs: &[Input<'_>],
@@ -111,7 +112,7 @@ impl Program {
         Ok(())
     }
 
-    /// Checks what the caller gives before it is used.
+    /// Checks the caller's arguments.
     fn accept(
         &self,
         inputs: &[Input<'_>],

@@ -1,7 +1,7 @@
-//! The loops: what each operator does with slices of each type.
+//! The loops: applies each operator to slices of each type.
 //!
-//! The operator is chosen outside the loop, so that the compiler turns the loop into vector instructions. Results are NumPy's
-//! to the bit (docs/decisions/102-expressions.md); functions of the C library are within a few of the last digits.
+//! The operator is matched outside the loop, so that the compiler vectorises the loop. Results equal NumPy's bit for
+//! bit (docs/decisions/102-expressions.md), except that functions of the C library may differ in the last few digits.
 
 use super::bits;
 use super::buffer::Buffer;
@@ -13,7 +13,7 @@ pub(super) trait Number: Copy + PartialOrd + Default + 'static {
     fn unary(op: Unary, a: &[Self], out: &mut [Self]);
     /// An operator whose result has the operands' type.
     fn binary(op: Binary, a: &[Self], b: &[Self], out: &mut [Self]);
-    /// `isnan`, `isinf`, `isfinite`, or whether a number is not zero for any other.
+    /// `isnan`, `isinf`, `isfinite`; any other operator tests for a number that is not zero.
     fn test(op: Unary, a: &[Self], out: &mut [u64]);
     /// A conversion to the type of a buffer.
     fn cast(a: &[Self], out: &mut Buffer, cells: usize);
@@ -31,7 +31,7 @@ fn zip<T: Copy>(a: &[T], b: &[T], out: &mut [T], f: impl Fn(T, T) -> T) {
     }
 }
 
-/// One bit per pair, by an operator of comparison.
+/// One bit per pair, from a comparison operator.
 pub(super) fn compare<T: Copy + PartialOrd<U>, U: Copy>(op: Binary, a: &[T], b: &[U], out: &mut [u64]) {
     match op {
         Binary::Eq => bits::compare(a, b, out, |x, y| x == y),
@@ -72,7 +72,7 @@ macro_rules! cast {
     };
 }
 
-/// `signed` or `unsigned` chooses between what the two kinds of integers have not in common.
+/// `signed` or `unsigned` selects the code that differs between the two kinds of integers.
 macro_rules! integers {
     ($($t:ident $kind:ident),*) => {$(
         impl Number for $t {
@@ -222,7 +222,7 @@ macro_rules! floats {
             cast!();
         }
     )*};
-    // Quotient and rest of a division that rounds down: NumPy's npy_divmod, step by step.
+    // Quotient and remainder of floor division, following NumPy's npy_divmod step by step.
     (@divided $t:ident $x:ident $y:ident) => {{
         let mut rest = $x % $y;
         if $y == 0.0 {

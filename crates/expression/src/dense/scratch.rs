@@ -1,14 +1,14 @@
-//! Where the values of each step lie: in an input, a constant or a register that steps share in turn.
+//! The location of each step's values: an input, a constant, or a register that steps reuse.
 
 use super::buffer::Buffer;
 use super::{BLOCK, Input};
 use crate::program::{Program, Step, StepId};
 use crate::types::Type;
 
-/// Where a step's values lie.
+/// Location of a step's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nothing uses them.
+    /// No location: no step reads the values.
     Nowhere,
     Input(u16),
     Constant(u16),
@@ -19,16 +19,16 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     All,
-    /// Those that are written of an input.
+    /// The written cells of an input.
     Input(u16),
     /// A mask that the step computes.
     Mask(u16),
 }
 
-/// Constants that stay in memory from block to block.
+/// Constants that are expanded once and kept from block to block.
 const RESIDENT: usize = 8;
 
-/// Memory to evaluate one program with, again and again. One thread uses it at a time.
+/// Working memory of one program, reused between calls. One thread uses it at a time.
 #[derive(Debug)]
 pub struct Scratch {
     pub(super) places: Vec<Place>,
@@ -40,7 +40,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// For one program.
+    /// Allocates the memory for one program.
     pub fn new(program: &Program) -> Self {
         let mut last_use: Vec<Option<usize>> = vec![None; program.steps.len()];
         for (n, step) in program.steps.iter().enumerate() {
@@ -59,14 +59,15 @@ impl Scratch {
         for (n, (step, dtype)) in program.steps().enumerate() {
             let place = match step {
                 _ if last_use[n].is_none() => Place::Nowhere,
-                // The others are filled in before each use, so that many constants take no more memory than few.
+                // Other constants are filled in before each use, so that many constants take no more memory
+                // than a few.
                 Step::Constant(value) if scratch.constants.len() < RESIDENT => {
                     let mut buffer = Buffer::new(dtype);
                     buffer.fill(value);
                     scratch.constants.push(buffer);
                     Place::Constant((scratch.constants.len() - 1) as u16)
                 }
-                // Bytes of truth values become bits first.
+                // Truth values in bytes are first packed into bits.
                 Step::Input(i) if dtype != Type::Bool => Place::Input(i),
                 _ => Place::Register(match free.iter().position(|&(t, _)| t == dtype) {
                     Some(i) => free.swap_remove(i).1,
@@ -90,18 +91,18 @@ impl Scratch {
         scratch
     }
 
-    /// Bytes that it takes: a block for each value that is needed at one time.
+    /// Memory in bytes: one block for each value that is live at the same time.
     pub fn memory_len(&self) -> usize {
         let blocks = self.registers.iter().chain(&self.constants).map(Buffer::memory_len).sum::<usize>();
         blocks + self.masks.len() * (BLOCK / 8)
     }
 
-    /// True if this was made for a program of so many steps.
+    /// True if this was made for a program with that many steps.
     pub(super) fn fits(&self, program: &Program) -> bool {
         self.steps == program.steps.len()
     }
 
-    /// Which steps are known where, given which inputs have unwritten cells.
+    /// The mask of each step, given which inputs have unwritten cells.
     pub(super) fn plan_known(&mut self, program: &Program, inputs: &[Input<'_>]) {
         self.known.clear();
         let mut masks = 0;
@@ -113,7 +114,7 @@ impl Scratch {
                 Step::Binary(..) | Step::Where(..) => {
                     let mut of = step.operands().map(|o| self.known[usize::from(o)]);
                     let first = of.next().unwrap_or(Known::All);
-                    // Operands that are known in the same cells make a result that is, too.
+                    // If all operands are known in the same cells, so is the result.
                     if of.all(|known| known == first) {
                         first
                     } else {

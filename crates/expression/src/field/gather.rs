@@ -1,36 +1,37 @@
-//! Copies of a box of cells: parts, neighbours, repeated values, cells beyond the domain.
+//! Copies boxes of cells: parts, neighbours, repeated values, cells beyond the domain.
 //!
-//! Along each axis a list says which place of the source a place of the result takes. What lies beyond the source takes a value that the
-//! caller gives.
+//! Along each axis, a list maps each position of the result to a position of the source. A position beyond the
+//! source takes a value that the caller gives.
 
 use super::spare::Spare;
 use super::values::{Values, for_pair};
 
-/// Marks a place beyond the source.
+/// Marks a position beyond the source.
 pub(super) const OUTSIDE: usize = usize::MAX;
 
-/// Some places along the last axis that are copied together.
+/// A run of positions along the last axis that is copied together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
-    /// So many, one after the other, from an element on.
+    /// That many consecutive elements, starting at an element.
     Ascending(usize, usize),
-    /// One element so many times.
+    /// One element, repeated that many times.
     Same(usize, usize),
-    /// So many places beyond the source.
+    /// That many positions beyond the source.
     Beyond(usize),
 }
 
-/// Where each cell of a result comes from.
+/// The source of each cell of a result.
 #[derive(Debug, Clone)]
 pub(super) struct Gather {
-    /// Elements before each place along the axes but the last.
+    /// Offsets in elements of each position along every axis except the last.
     outer: Vec<Vec<usize>>,
     runs: Vec<Run>,
     row: usize,
 }
 
 impl Gather {
-    /// `axes` has, for each axis of the result, the distance of places of the source in elements, and the place that each place takes.
+    /// For each axis of the result, `axes` has the stride of the source in elements and the source position of
+    /// each position.
     pub(super) fn new(axes: &[(usize, Vec<usize>)]) -> Gather {
         let offsets = |(stride, places): &(usize, Vec<usize>)| -> Vec<usize> {
             places.iter().map(|&at| if at == OUTSIDE { OUTSIDE } else { at * stride }).collect()
@@ -45,7 +46,7 @@ impl Gather {
         self.outer.iter().map(Vec::len).product()
     }
 
-    /// Elements before the row of a number; `None` if it lies beyond the source.
+    /// Offset in elements of a row; `None` if the row lies beyond the source.
     fn base(&self, mut row: usize) -> Option<usize> {
         let mut base = 0;
         for offsets in self.outer.iter().rev() {
@@ -59,7 +60,7 @@ impl Gather {
         Some(base)
     }
 
-    /// A row of the result. `out` has its length.
+    /// Copies one row of the result. `out` has its length.
     pub(super) fn fill_row<T: Copy>(&self, from: &[T], row: usize, beyond: T, out: &mut [T]) {
         let Some(base) = self.base(row) else {
             out.fill(beyond);
@@ -96,14 +97,14 @@ impl Gather {
         }
     }
 
-    /// All values. What lies beyond the source is zero until the caller writes it.
+    /// All values. Cells beyond the source are zero until the caller fills them.
     pub(super) fn values(&self, from: &Values, spare: &mut Spare) -> Values {
         let mut out = spare.take(from.dtype(), self.rows() * self.row);
         for_pair!(from, &mut out, from, to => self.copy(from, Default::default(), to));
         out
     }
 
-    /// Writes the first of `value`, of the same type, wherever the result lies beyond the source.
+    /// Writes the first element of `value`, of the same type, wherever the result lies beyond the source.
     pub(super) fn fill_beyond(&self, value: &Values, out: &mut Values) {
         let mut inside: Vec<u8> = vec![0; self.row];
         let ones = vec![1u8; 1 + self.reach()];
@@ -120,7 +121,7 @@ impl Gather {
         }
     }
 
-    /// The last element of the source that is taken.
+    /// The last source element that is read.
     fn reach(&self) -> usize {
         let last = self.runs.iter().map(|run| match *run {
             Run::Ascending(first, count) => first + count.saturating_sub(1),

@@ -1,9 +1,9 @@
-//! Differences of rows, in the order of operations of `numpy.gradient`.
+//! Differences of rows, with the operations of `numpy.gradient` in the same order.
 
 use super::stages::Edge;
 use crate::tree::Stencil;
 
-/// A float of a row.
+/// A float element of a row.
 pub(super) trait Float: Copy + Default + 'static {
     fn wide(self) -> f64;
     fn narrow(value: f64) -> Self;
@@ -11,7 +11,7 @@ pub(super) trait Float: Copy + Default + 'static {
     fn plus(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    /// The number by which multiplying gives the same bits as dividing by this one, for powers of two.
+    /// For a power of two: its inverse. Multiplying by the inverse gives the same bits as dividing.
     fn exact_inverse(self) -> Option<Self>;
     fn twice(self) -> Self;
 }
@@ -38,7 +38,7 @@ macro_rules! float {
                 self * other
             }
             fn exact_inverse(self) -> Option<Self> {
-                // Both round the same number. The inverse of a power of two is one, unless it is out of range.
+                // Both round the same number. The inverse of a power of two is exact, unless it is out of range.
                 const FRACTION: u32 = <$t>::MANTISSA_DIGITS - 1;
                 let is_power = self.is_normal() && self.to_bits() & ((1 << FRACTION) - 1) == 0;
                 (is_power && (1.0 / self).is_normal()).then(|| 1.0 / self)
@@ -53,18 +53,18 @@ macro_rules! float {
 float!(f32);
 float!(f64);
 
-/// How a cell's difference is made of its cells.
+/// How a difference is computed from cells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Weights {
-    /// The sum of the differences, divided in the type of the values: by a number that the text has.
+    /// The sum of the differences, divided in the type of the values by a number from the text.
     Own(f64),
-    /// Divided in f8: by a distance that coordinates have.
+    /// Divided in f8 by a distance from coordinates.
     Wide(f64),
-    /// Three cells with a weight each.
+    /// Three cells, each with a weight.
     Three(f64, f64, f64),
 }
 
-/// The cells of a difference at one place: those before, at and behind it, and how they are weighed.
+/// The stencil at one position: the cells before, at and behind it, and their weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tap {
     pub(super) before: i64,
@@ -78,12 +78,12 @@ pub(super) struct Tap {
 pub(super) enum Distances {
     Number(f64),
     Uniform(f64),
-    /// From each cell to the next.
+    /// The distance from each cell to the next.
     Each(Vec<f64>),
 }
 
 impl Distances {
-    /// Of the places of cells.
+    /// Distances from coordinates.
     pub(super) fn of(places: &[f64]) -> Distances {
         let each: Vec<f64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
         match each.first() {
@@ -93,7 +93,7 @@ impl Distances {
         }
     }
 
-    /// The difference at a place of a domain of `n` cells.
+    /// The stencil at a position of a domain of `n` cells.
     pub(super) fn tap(&self, op: Stencil, edge: Edge, place: i64, n: i64) -> Tap {
         let one_sided = edge == Edge::OneSided;
         let (first, last) = (place <= 0, place >= n - 1);
@@ -137,13 +137,13 @@ impl Distances {
     }
 }
 
-/// The distance behind a cell; beyond the edges that of the last cells there.
+/// The distance behind a cell; beyond the edges, that of the outermost cells.
 fn at(each: &[f64], place: i64) -> f64 {
     let last = each.len() as i64 - 1;
     each.get(place.clamp(0, last.max(0)) as usize).copied().unwrap_or(1.0)
 }
 
-/// Differences of a row whose cells are weighed alike.
+/// Differences of a row whose cells have the same weights.
 pub(super) fn row<T: Float>(
     op: Stencil,
     weights: Weights,

@@ -1,27 +1,28 @@
-//! Which cells of each stage a box of the result needs: known before anything is read.
+//! The cells of each stage that a box of the result needs, known before anything is read.
 
 use super::stages::{Edge, Field, What};
 use crate::error::{Error, Kind};
 use crate::tree::Stencil;
 
-/// First place and the one behind the last along each axis of a stage. Places beyond the domain are negative or at least its extent.
+/// First and end position (half-open) along each axis of a stage. Positions beyond the domain are negative or
+/// at least its extent.
 pub(super) type Box = Vec<(i64, i64)>;
 
 /// The cells of one name that a box of the result needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// The number of the name in the tree.
+    /// The index of the name in the tree.
     pub name: usize,
-    /// Axes of the grid, ascending.
+    /// Axes of the grid, in ascending order.
     pub axes: Vec<usize>,
-    /// First place along each, inside the domain.
+    /// First position along each axis, inside the domain.
     pub lo: Vec<u64>,
-    /// The place behind the last along each.
+    /// End position along each axis, exclusive.
     pub hi: Vec<u64>,
 }
 
 impl Field {
-    /// Refuses a domain that is smaller than what neighbours and differences need.
+    /// Refuses a domain that is too small for its neighbours and differences.
     pub fn check_extents(&self, extents: &[u64]) -> Result<(), Error> {
         for (n, stage) in self.stages.iter().enumerate() {
             let need = |axis: usize, least: u64, what: &str| {
@@ -56,8 +57,8 @@ impl Field {
         Ok(())
     }
 
-    /// The boxes of all stages that some of them need for their boxes; nothing for those that no one needs. What is below a reduction is
-    /// not followed.
+    /// The box of each stage that the wanted boxes depend on; `None` for stages that are not needed. Operands
+    /// of reductions are not followed.
     pub(super) fn boxes(&self, wanted: &[(usize, Box)], extents: &[u64]) -> Vec<Option<Box>> {
         let mut need: Vec<Option<Box>> = vec![None; self.stages.len()];
         for (stage, wanted) in wanted {
@@ -97,7 +98,7 @@ impl Field {
                         let n = extents[*axis] as i64;
                         (*lo, *hi) = match (self.edge, op) {
                             (Edge::OneSided, Stencil::Diff) => ((*lo - 1).max(0), (*hi + 1).min(n)),
-                            // At an edge the cells of the next one inside are taken.
+                            // At an edge, the stencil of the next cell inside is used.
                             (Edge::OneSided, Stencil::Second) => {
                                 ((*lo - 1).min(n - 3).max(0), (*hi + 1).max(3).min(n))
                             }
@@ -111,14 +112,14 @@ impl Field {
         need
     }
 
-    /// The part of a box that concerns the axes of another stage.
+    /// The part of a box along the axes of another stage.
     pub(super) fn project(&self, axes: &[usize], own: &Box, other: usize) -> Box {
         let of = |axis: &usize| axes.iter().position(|a| a == axis).map_or((0, 0), |at| own[at]);
         self.stages[other].axes.iter().map(of).collect()
     }
 
-    /// The cells of each name that a box of the result needs, reductions included: what is read for it. Cells beyond the domain are those at
-    /// the other end where the edge rule says so, and else none.
+    /// The cells of each name that a box of the result reads, reductions included. A periodic edge rule maps
+    /// cells beyond the domain to the opposite end; other rules leave them out.
     pub fn reach(&self, lo: &[u64], hi: &[u64], extents: &[u64]) -> Vec<Reach> {
         let mut out: Vec<Reach> = Vec::new();
         let axes = self.axes();
@@ -142,7 +143,7 @@ impl Field {
         out
     }
 
-    /// The cells that a box of a reduction needs of its operand.
+    /// The cells of the operand that a box of a reduction needs.
     pub(super) fn whole(&self, n: usize, own: &Box, of: usize, reduced: &[usize], extents: &[u64]) -> Box {
         let kept = &self.stages[n].axes;
         let side = |axis: &usize| match kept.iter().position(|a| a == axis) {
@@ -173,7 +174,7 @@ impl Field {
     }
 }
 
-/// Makes a box the smallest that holds another, too.
+/// Grows a box until it holds another.
 fn join(known: &mut Option<Box>, more: &Box) {
     match known {
         None => *known = Some(more.clone()),

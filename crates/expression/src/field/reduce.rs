@@ -1,7 +1,7 @@
-//! Reductions: cells are taken in row-major order of the domain, so a result does not depend on how they were read.
+//! Reductions take cells in row-major order of the domain, so a result does not depend on how the cells were read.
 //!
-//! Sums of floats are compensated (two-sum), which loses about as little as adding in twice the precision. A row along the last axis is
-//! added up in lanes, whose number is fixed.
+//! Sums of floats are compensated (two-sum), which is about as accurate as summing in twice the precision. A
+//! row along the last axis is summed in a fixed number of lanes.
 
 use super::values::Values;
 use crate::tree::Over;
@@ -20,18 +20,18 @@ pub(super) struct Reducing {
 
 #[derive(Debug)]
 enum State {
-    /// The sum, and what rounding lost of it.
+    /// The sum, and its rounding error.
     Floats(Vec<(f64, f64)>),
     /// A sum or a count, wrapping.
     Integers(Vec<i64>),
-    /// The least or greatest integer.
+    /// The minimum or maximum of integers.
     Extreme(Vec<i128>),
-    /// The least or greatest float; NaN once a NaN was seen.
+    /// The minimum or maximum of floats; NaN after any NaN.
     FloatExtreme(Vec<f64>),
     Truth(Vec<bool>),
 }
 
-/// The sum of two numbers and what rounding lost of it.
+/// The sum of two numbers, and its rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let part = sum - a;
@@ -43,7 +43,7 @@ fn add(state: &mut (f64, f64), value: f64) {
     *state = (sum, state.1 + lost);
 }
 
-/// A number of a row.
+/// An element of a row.
 trait Number: Copy {
     fn float(self) -> f64;
     fn integer(self) -> i128;
@@ -74,8 +74,9 @@ impl Reducing {
         Reducing { op, state, known: vec![0; count] }
     }
 
-    /// Takes a row of cells from place `at` of a source on. The result of the first is `to`; the next cells have the same, or, where
-    /// `moves`, the next each. `known`: which cells have a value.
+    /// Adds a row of cells of a source, starting at element `at`. The first cell contributes to result `to`. If
+    /// `moves`, each next cell contributes to the next result; otherwise all contribute to `to`. `known`: which
+    /// cells have a value.
     pub(super) fn row(
         &mut self,
         values: &Values,
@@ -177,7 +178,7 @@ impl Reducing {
         }
     }
 
-    /// The results, and which of them have a value: those of at least one cell.
+    /// The results, and which of them are known: those with at least one known cell.
     pub(super) fn finish(self, dtype: Type) -> (Values, Option<Vec<u8>>) {
         let (mut out, known) = (Values::new(dtype, self.known.len()), &self.known);
         let float = |n: usize, (sum, lost): (f64, f64)| {

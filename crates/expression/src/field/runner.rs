@@ -14,53 +14,53 @@ use crate::error::{Error, Kind};
 use crate::program::Program;
 use crate::tree::Stencil;
 
-/// Cells of an operand that a reduction has in memory at a time.
+/// Cells of an operand that a reduction holds in memory at a time.
 const PIECE: i64 = 1 << 18;
-/// Bytes of a result that is computed at a time where values need neighbours: all stages of it stay in the processor's
-/// cache.
+/// Bytes of result computed at a time where values need neighbours. All stages of such a part stay in the CPU cache.
 const CACHED: i64 = 64 << 10;
-/// The same where stages need neighbours that are computed from neighbours: those are computed once more for each piece.
+/// The same if neighbours are themselves computed from neighbours, which are recomputed at every part's border.
 const CACHED_DEEP: i64 = 512 << 10;
 
-/// Where values of names come from.
+/// The source of the values of names.
 pub trait Cells {
-    /// What goes wrong.
+    /// The error of a read.
     type Error: From<Error>;
 
-    /// The values of a name, by its number in the tree, over a box inside the domain: places along its axes of the grid, ascending.
-    /// `spare` has room for them.
+    /// Reads the values of a name, by its index in the tree, over a box inside the domain: positions along its
+    /// axes of the grid, ascending. `spare` has memory for them.
     fn read(&mut self, name: usize, lo: &[u64], hi: &[u64], spare: &mut Spare) -> Result<Array, Self::Error>;
 
-    /// What a cell of a name has that nobody wrote: one value.
+    /// The value of an unwritten cell of a name: one value.
     fn fill(&mut self, name: usize) -> Values;
 
-    /// All values of a coordinate, by its name's number: the places of cells along an axis.
+    /// All values of a coordinate, by the index of its name: the coordinates of the cells along an axis.
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Self::Error>;
 }
 
-/// Takes first and last place of a part, and its values. Arrays that it no longer needs may go to the spare memory.
+/// Takes the first and end position of a part, and its values. It may return arrays to the spare memory.
 pub type Act<'a, E> = dyn FnMut((&[u64], &[u64]), Vec<Array>, &mut Spare) -> Result<(), E> + 'a;
 
 /// Values of stages over boxes.
 struct Found<'h> {
     own: Vec<Option<(Box, Array)>>,
-    /// Values of inputs that were read before, which stay.
+    /// Values of inputs that were read before and are kept.
     held: &'h [Option<(Box, Array)>],
 }
 
-/// Evaluates one field on one domain, again and again. One thread uses it at a time.
+/// Evaluates one field on one domain, repeatedly. One thread uses it at a time.
 #[derive(Debug)]
 pub struct Runner<'f> {
     field: &'f Field,
     extents: Vec<u64>,
     scratch: HashMap<usize, Scratch>,
     distances: HashMap<usize, Distances>,
-    /// Reductions that were made, over boxes of theirs.
+    /// Reductions computed so far, with their boxes.
     reduced: HashMap<usize, (Box, Array)>,
 }
 
 impl<'f> Runner<'f> {
-    /// On a domain of these extents, one per axis of the grid. Errors: a domain smaller than what neighbours need.
+    /// A runner for a domain of these extents, one per axis of the grid. Errors: a domain too small for its
+    /// neighbours.
     pub fn new(field: &'f Field, extents: &[u64]) -> Result<Self, Error> {
         field.check_extents(extents)?;
         if extents.iter().any(|&n| n > i64::MAX as u64 / 4) {
@@ -82,7 +82,7 @@ impl<'f> Runner<'f> {
         self.field.results.iter().map(|&result| (result, self.field.project(axes, &own, result))).collect()
     }
 
-    /// The values of a box of the result, a place of the field's axes each: one array per component.
+    /// The values of a box of the result, given by positions along the field's axes; one array per component.
     pub fn run<C: Cells>(
         &mut self,
         lo: &[u64],
@@ -119,8 +119,8 @@ impl<'f> Runner<'f> {
         Ok(out)
     }
 
-    /// The same, a part at a time: `act` gets first and last place of each and its values. Inputs are read once, and
-    /// what lies between them and the result stays in the processor's cache.
+    /// Evaluates a box part by part: `act` gets the first and end position of each part, and its values. Inputs
+    /// are read once, and intermediate results stay in the CPU cache.
     pub fn run_in_parts<C: Cells>(
         &mut self,
         (lo, hi): (&[u64], &[u64]),
@@ -140,7 +140,7 @@ impl<'f> Runner<'f> {
         Ok(())
     }
 
-    /// The values of all inputs that a box of the result needs.
+    /// Reads the values of all inputs that a box of the result needs.
     fn inputs<C: Cells>(
         &self,
         lo: &[u64],
@@ -159,7 +159,7 @@ impl<'f> Runner<'f> {
         Ok(held)
     }
 
-    /// The boxes in which a box of the result is computed, in row-major order.
+    /// The parts in which a box of the result is computed, in row-major order.
     fn parts(&self, whole: &Box) -> Vec<Box> {
         if !self.field.is_cut() {
             return vec![whole.clone()];
@@ -168,7 +168,7 @@ impl<'f> Runner<'f> {
         pieces(whole, (bytes / self.field.dtype().size().max(1) as i64).max(1))
     }
 
-    /// The values of one of the boxes.
+    /// The values of one part.
     fn part<C: Cells>(
         &mut self,
         whole: &Box,
@@ -199,7 +199,7 @@ impl<'f> Runner<'f> {
         Ok(out)
     }
 
-    /// The values of some stages over boxes; of those that others need, too, until they are used.
+    /// The values of some stages over boxes. Values that only other stages need are dropped after their last use.
     fn stages<'h, C: Cells>(
         &mut self,
         wanted: &[(usize, Box)],
@@ -261,7 +261,7 @@ impl<'f> Runner<'f> {
         Ok(done)
     }
 
-    /// The values of a name over a box that may reach beyond the domain.
+    /// Reads the values of a name over a box that may reach beyond the domain.
     fn input<C: Cells>(
         &self,
         name: usize,
@@ -280,7 +280,7 @@ impl<'f> Runner<'f> {
             let hi: Vec<u64> = own.iter().map(|side| side.1 as u64).collect();
             return self.checked(cells.read(name, &lo, &hi, spare)?, own, n);
         }
-        // The part inside is read once. Where the domain repeats, all places along such an axis are.
+        // The part inside is read once. Along a periodic axis, all positions are read.
         let (mut lo, mut hi, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (axis, &(from, to)) in axes.iter().zip(own) {
             let extent = self.extents[*axis] as i64;
@@ -311,7 +311,7 @@ impl<'f> Runner<'f> {
             Edge::Fill => {
                 gather.fill_beyond(&cells.fill(name), &mut values);
                 if let (Some(known), Some(inside)) = (&mut known, &array.known) {
-                    // What lies beyond has a value, the fill value.
+                    // Cells beyond the domain take the fill value.
                     *known = copied(&gather, inside, 1);
                 }
             }
@@ -321,7 +321,7 @@ impl<'f> Runner<'f> {
         Ok(Array { values, known })
     }
 
-    /// Refuses arrays that are not what was asked for: they come from outside.
+    /// Refuses arrays that do not match the request: they come from the caller's code.
     fn checked<E: From<Error>>(&self, array: Array, own: &Box, n: usize) -> Result<Array, E> {
         let cells = volume(own);
         let stage = &self.field.stages[n];
@@ -397,7 +397,7 @@ impl<'f> Runner<'f> {
         let axes = &self.field.stages[of].axes;
         let extent = self.extents[along] as i64;
         let Some(at) = axes.iter().position(|axis| *axis == along) else {
-            return Err(Error::new(Kind::Argument, "a difference along an axis that is not there"));
+            return Err(Error::new(Kind::Argument, "a difference along an axis that does not exist"));
         };
         let taps: Vec<kernel::Tap> =
             (own[at].0..own[at].1).map(|p| distances.tap(op, self.field.edge, p, extent)).collect();
@@ -406,7 +406,7 @@ impl<'f> Runner<'f> {
         let done = match (&array.values, &mut values) {
             (Values::F4(from), Values::F4(to)) => lines.differences(op, from, to),
             (Values::F8(from), Values::F8(to)) => lines.differences(op, from, to),
-            _ => return Err(Error::new(Kind::Argument, "a difference of values that are no floats")),
+            _ => return Err(Error::new(Kind::Argument, "a difference of values that are not floats")),
         };
         if done.is_none() {
             return Err(Error::new(Kind::Argument, "a difference of cells that were not computed"));
@@ -434,7 +434,7 @@ impl<'f> Runner<'f> {
         let field = self.field;
         let count = volume(own);
         let axes = &field.stages[n].axes;
-        // Each operand: where its cells begin in its array, or a copy of them.
+        // Each operand: its offset in its array, or a copy of its cells.
         let mut spread: Vec<(usize, Option<Array>)> = Vec::with_capacity(of.len());
         for &operand in of {
             let (had, array) = taken(done, operand)?;
@@ -465,7 +465,7 @@ impl<'f> Runner<'f> {
         Ok(Array { values, known: any.then(|| bytes(&known, count)) })
     }
 
-    /// Makes a reduction over a box of its result, unless it is there.
+    /// Computes a reduction over a box of its result, unless it is cached.
     fn reduce<C: Cells>(
         &mut self,
         n: usize,
@@ -483,7 +483,7 @@ impl<'f> Runner<'f> {
         let whole = field.whole(n, own, *of, reduced, &self.extents);
         let axes = &field.stages[*of].axes;
         let mut reducing = Reducing::new(*op, field.stages[*of].dtype, volume(own));
-        // The place of a cell in the result, by its places along the axes of the operand.
+        // The position of a cell in the result, from its positions along the axes of the operand.
         let own_strides = strides(&shape(own));
         let kept = &field.stages[n].axes;
         let to: Vec<usize> = axes
@@ -518,14 +518,14 @@ impl<'f> Runner<'f> {
     }
 }
 
-/// Which cells of an array differences along an axis are made of.
+/// Maps the rows of an array to differences along an axis.
 struct Lines<'a> {
-    /// The box of the array.
+    /// The box of the input array.
     had: &'a Box,
     own: &'a Box,
     /// The axis.
     at: usize,
-    /// One for each place along it.
+    /// One stencil for each position along the axis.
     taps: &'a [kernel::Tap],
 }
 
@@ -539,7 +539,7 @@ impl Lines<'_> {
         }
         let first = |d: usize| usize::try_from(self.own[d].0 - self.had[d].0).ok();
         let place = |cell: i64| usize::try_from(cell - self.had[self.at].0).ok();
-        // Cells of the last axis whose neighbours are as far away, and are weighed alike.
+        // Runs of cells along the last axis that share offsets and weights.
         let alike = |a: &kernel::Tap, b: &kernel::Tap| {
             let next = (b.before, b.at, b.behind) == (a.before + 1, a.at + 1, a.behind + 1);
             next && a.weights == b.weights
@@ -579,7 +579,7 @@ impl Lines<'_> {
         Some(())
     }
 
-    /// Copies of the cells before, at and behind each place.
+    /// Copies the cells before, at and behind each position.
     fn gathers(&self) -> [Gather; 3] {
         let strides = strides(&shape(self.had));
         let gather = |place: &dyn Fn(&kernel::Tap) -> i64| {
@@ -596,8 +596,7 @@ impl Lines<'_> {
     }
 }
 
-/// Where the cells of a box begin in a box of the same axes in which they stand one after the other; `None` if they do
-/// not.
+/// The offset of a box inside a larger box with the same axes, if its cells are contiguous there; `None` otherwise.
 fn run_of(had: &Box, own: &Box) -> Option<usize> {
     let (mut first, mut stride, mut whole) = (0, 1, true);
     for (had, own) in had.iter().zip(own).rev() {
@@ -615,7 +614,7 @@ fn sides<'a>(lo: &'a [u64], hi: &'a [u64]) -> impl Iterator<Item = (i64, i64)> +
     lo.iter().zip(hi).map(|(lo, hi)| (*lo as i64, *hi as i64))
 }
 
-/// First place, and the one behind the last, of a box inside the domain.
+/// First and end position of a box inside the domain.
 fn places(own: &Box) -> (Vec<u64>, Vec<u64>) {
     own.iter().map(|side| (side.0 as u64, side.1 as u64)).unzip()
 }
@@ -628,7 +627,7 @@ fn taken<'a>(done: &'a Found<'_>, stage: usize) -> Result<(&'a Box, &'a Array), 
     }
 }
 
-/// A part of an array, repeated along the axes that it lacks.
+/// A part of an array, repeated along the axes that the array lacks.
 fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize], spare: &mut Spare) -> Array {
     let strides = strides(&shape(had));
     let places =
@@ -655,7 +654,7 @@ fn volume(own: &Box) -> usize {
     shape(own).into_iter().product()
 }
 
-/// Elements from one place to the next along each axis.
+/// Strides in elements.
 fn strides(shape: &[usize]) -> Vec<usize> {
     let mut out = vec![1; shape.len()];
     for d in (0..shape.len().saturating_sub(1)).rev() {
@@ -675,7 +674,7 @@ fn bytes(known: &[u64], count: usize) -> Vec<u8> {
     (0..count).map(|n| (known[n / 64] >> (n % 64) & 1) as u8).collect()
 }
 
-/// A box in pieces that are taken in row-major order: whole rows, unless one is too long.
+/// Cuts a box into parts in row-major order: whole rows, unless one row is too long.
 fn pieces(own: &Box, most: i64) -> Vec<Box> {
     let mut steps: Vec<i64> = own.iter().map(|(lo, hi)| (hi - lo).max(0)).collect();
     if steps.contains(&0) {

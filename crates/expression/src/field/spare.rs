@@ -1,15 +1,15 @@
-//! Memory of arrays that is used again from box to box.
+//! Reuses the memory of arrays from box to box.
 //!
-//! Fresh memory is cleared by the system page by page, which takes as long as computing. So arrays that are no longer
-//! needed are kept, and the next ones of their type are made in their place.
+//! The kernel zeroes fresh memory page by page, which takes as long as the computation. So arrays that are no
+//! longer needed are kept, and the next arrays of their type reuse them.
 
 use super::values::{Array, Values};
 use crate::types::Type;
 
-/// The most arrays that are kept; a box has few at a time.
+/// The most arrays that are kept; a box needs few at a time.
 const MOST: usize = 16;
 
-/// Arrays to be used again. One thread uses it at a time.
+/// Arrays to reuse. One thread uses it at a time.
 #[derive(Debug, Default)]
 pub struct Spare {
     values: Vec<Values>,
@@ -17,10 +17,10 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Room for `count` values of a type. What it holds means nothing until it is written.
+    /// Memory for `count` values of a type. Its content is meaningless until it is written.
     pub fn take(&mut self, dtype: Type, count: usize) -> Values {
         let alike = self.values.iter().enumerate().filter(|(_, values)| values.dtype() == dtype);
-        // The smallest that suffices.
+        // The smallest array that suffices.
         let fitting = alike.filter(|(_, values)| values.capacity() >= count);
         match fitting.min_by_key(|(_, values)| values.capacity()).map(|(n, _)| n) {
             None => Values::new(dtype, count),
@@ -32,7 +32,7 @@ impl Spare {
         }
     }
 
-    /// A byte per cell, of which all have this value.
+    /// A byte per cell, all of this value.
     pub(super) fn take_known(&mut self, count: usize, value: u8) -> Vec<u8> {
         let mut known = self.known.pop().unwrap_or_default();
         known.clear();
@@ -40,7 +40,7 @@ impl Spare {
         known
     }
 
-    /// Bytes that it takes.
+    /// Memory in bytes.
     pub fn memory_len(&self) -> usize {
         let values = self.values.iter().map(|values| values.capacity() * values.dtype().size());
         values.chain(self.known.iter().map(Vec::capacity)).sum()

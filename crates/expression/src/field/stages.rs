@@ -1,6 +1,6 @@
 //! Cuts a tree into stages, operands first.
 //!
-//! A stage holds values over a box of its own axes. What lies between stages is an ordinary program on cells.
+//! A stage holds values over a box along its own axes. Between stages, ordinary programs compute on cells.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use crate::tree::{Node, NodeId, Over, Stencil, Tree, Unary};
 use crate::types::Type;
 use drystone_suggest::did_you_mean;
 
-/// Reductions of reductions, at most.
+/// The deepest nesting of reductions.
 const MAX_NESTED: usize = 8;
 
-/// What lies beyond the edge of the domain.
+/// The edge rule: what lies beyond the edge of the domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
-    /// Differences are taken to one side; a neighbour beyond the edge is the cell at the edge.
+    /// Differences are one-sided; a neighbour beyond the edge is the cell at the edge.
     OneSided,
     /// The fill value of each variable.
     Fill,
-    /// The cells at the other end.
+    /// The cells at the opposite end.
     Periodic,
-    /// Nothing: a value that needs it is NaN.
+    /// Nothing: a value that needs such a cell is NaN.
     Nan,
 }
 
@@ -49,38 +49,38 @@ impl Edge {
     }
 }
 
-/// What a name of a tree is on the grid.
+/// The meaning of a name on the grid.
 #[derive(Debug, Clone)]
 pub struct Meaning {
     /// The type of its values.
     pub answer: Answer,
-    /// The axes of the grid along which they vary, ascending.
+    /// The axes of the grid along which it varies, ascending.
     pub axes: Vec<usize>,
-    /// True if its values are the places of cells along the dimension of the same name.
+    /// True if it holds the coordinates of the cells along the dimension of the same name.
     pub coordinate: bool,
 }
 
-/// Where the distance of cells comes from.
+/// The source of the distances between cells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Spacing {
-    /// One number for all.
+    /// One number for all cells.
     Number(f64),
-    /// The values of a name along the axis.
+    /// The coordinate variable with this index, along the axis.
     Coordinates(usize),
 }
 
-/// What a stage does.
+/// The computation of a stage.
 #[derive(Debug, Clone)]
 pub(super) enum What {
-    /// The values of a name, by its number in the tree.
+    /// Reads a name, by its index in the tree.
     Input(usize),
-    /// Another stage at neighbours: axes and cells along them.
+    /// Another stage, shifted: axes and cells along them.
     Shift(usize, Vec<(usize, i64)>),
     /// A difference along an axis.
     Difference(Stencil, usize, usize, Spacing),
-    /// All cells along some axes.
+    /// A reduction over some axes.
     Reduce(Over, usize, Vec<usize>),
-    /// A program of other stages.
+    /// A program whose inputs are other stages.
     Compute(Box<Program>, Vec<usize>),
 }
 
@@ -106,7 +106,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Types a tree on a grid whose dimensions have these names, or none; `meanings` has what each of the tree's names is.
+    /// Types a tree on a grid whose dimensions have these names, or none. `meanings` describes each of the
+    /// tree's names.
     pub fn new(tree: &Tree, dims: &[String], meanings: &[Meaning], edge: Edge) -> Result<Field, Error> {
         let mut cutter = Cutter {
             tree,
@@ -153,22 +154,22 @@ impl Field {
         self.dtype
     }
 
-    /// The axes of the grid along which its values vary, ascending.
+    /// The axes of the grid along which the result varies, ascending.
     pub fn axes(&self) -> &[usize] {
         &self.axes
     }
 
-    /// Values of a cell: the components of a vector, else 1.
+    /// Number of values per cell: the components of a vector, else 1.
     pub fn components(&self) -> usize {
         self.results.len()
     }
 
-    /// What it is where the cells are not known of which it needs values.
+    /// The edge rule.
     pub fn edge(&self) -> Edge {
         self.edge
     }
 
-    /// The program on cells and the numbers of the names that it takes, where there is nothing but a program.
+    /// The program and the indices of its names, if the field is a program on cells and nothing else.
     pub fn pointwise(&self) -> Option<(&Program, Vec<usize>)> {
         let &[result] = &self.results[..] else { return None };
         let What::Compute(program, of) = &self.stages[result].what else { return None };
@@ -179,12 +180,12 @@ impl Field {
         Some((program, of.iter().map(name).collect::<Option<Vec<_>>>()?))
     }
 
-    /// True if a value may need other cells than its own.
+    /// True if a value may depend on cells other than its own.
     pub fn reaches(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage.what, What::Shift(..) | What::Difference(..)))
     }
 
-    /// The most stages one on another of which each needs neighbours of the one below.
+    /// The longest chain of stages in which each needs neighbours of the one before.
     pub(super) fn depth(&self) -> usize {
         let mut depth: Vec<usize> = Vec::with_capacity(self.stages.len());
         for stage in &self.stages {
@@ -197,25 +198,25 @@ impl Field {
         depth.into_iter().max().unwrap_or(0)
     }
 
-    /// True if a value may need all cells along an axis.
+    /// True if a value may depend on all cells along an axis.
     pub fn reduces(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage.what, What::Reduce(..)))
     }
 
-    /// True if boxes are computed part by part. A reduction is made once for all of them.
+    /// True if boxes are computed part by part. A reduction is computed once for all parts.
     pub(super) fn is_cut(&self) -> bool {
         !self.reduces()
     }
 
-    /// Bytes that values take per cell of a box, with what is known of each: what an evaluation has in memory at most.
-    /// Where a box is computed part by part only its inputs are there as a whole.
+    /// Bytes of memory per cell of a box, masks included: the most that an evaluation holds. If a box is
+    /// computed part by part, only its inputs are held whole.
     pub fn bytes_per_cell(&self) -> u64 {
         let cut = self.is_cut();
         let held = |stage: &&Stage| !cut || matches!(stage.what, What::Input(_));
         self.stages.iter().filter(held).map(|stage| stage.dtype.size() as u64 + 1).sum()
     }
 
-    /// The text of a stage, cut where it is long: for messages.
+    /// The text of a stage, shortened if long, for messages.
     pub(super) fn text(&self, stage: usize) -> &str {
         self.texts.get(stage).map_or("", String::as_str)
     }
@@ -226,7 +227,7 @@ struct Cutter<'t> {
     dims: &'t [String],
     meanings: &'t [Meaning],
     stages: Vec<Stage>,
-    /// Reductions in reductions below each stage.
+    /// The nesting of reductions below each stage.
     nested: Vec<usize>,
     texts: Vec<String>,
     made: HashMap<(NodeId, Option<Type>), usize>,
@@ -236,7 +237,7 @@ struct Cutter<'t> {
 impl Cutter<'_> {
     /// The stage of a node, cast to a type if one is given.
     fn stage(&mut self, id: NodeId, cast: Option<Type>) -> Result<usize, Error> {
-        // Operands of stages come first, in order, so that depth costs no stack.
+        // The operands of stages come first, in order, so that depth takes no stack.
         for n in self.below(id) {
             if self.is_leaf(n) && !self.made.contains_key(&(n, None)) {
                 let stage = self.leaf(n).map_err(|error| self.located(error, n))?;
@@ -246,7 +247,7 @@ impl Cutter<'_> {
         self.computed(id, cast)
     }
 
-    /// The nodes that a node needs, itself included, operands first; without those that only name dimensions.
+    /// The node and every node below it, operands first, without those that only name dimensions.
     fn below(&self, id: NodeId) -> Vec<NodeId> {
         let mut seen = vec![false; id.index() + 1];
         seen[id.index()] = true;
@@ -260,7 +261,7 @@ impl Cutter<'_> {
         (0..=id.index()).filter(|&n| seen[n]).map(|n| NodeId(n as u16)).collect()
     }
 
-    /// The operands whose values a node takes.
+    /// The operands whose values a node reads.
     fn values_of(&self, node: Node) -> Vec<NodeId> {
         match node {
             Node::Stencil(_, of, ..) | Node::Over(_, of, _) => vec![of],
@@ -268,7 +269,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Whether a node is a stage of its own, from which programs take values.
+    /// Whether a node is a stage of its own, which programs take as input.
     fn is_leaf(&self, id: NodeId) -> bool {
         matches!(self.tree.nodes()[id.index()], Node::Name(_) | Node::Stencil(..) | Node::Over(..))
     }
@@ -366,7 +367,7 @@ impl Cutter<'_> {
     fn name(&mut self, n: usize, text: String) -> Result<usize, Error> {
         let name = &self.tree.names()[n];
         let Some(meaning) = self.meanings.get(n) else {
-            return Err(Error::new(Kind::Argument, format!("nothing is known of `{name}`")));
+            return Err(Error::new(Kind::Argument, format!("`{name}` is not described")));
         };
         let dtype = match &meaning.answer {
             Answer::Type(dtype) => *dtype,
@@ -387,7 +388,7 @@ impl Cutter<'_> {
             }
             offsets.push((axis, i64::from(offset.by)));
         }
-        // Names that differ by neighbours alone share their values.
+        // Names that differ only in their offsets share their values.
         let plain = (0..n).find(|&m| {
             let other = &self.tree.names()[m];
             other.path() == name.path() && other.members() == name.members()
@@ -449,7 +450,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// The stage of a node whose leaves have stages.
+    /// The stage of a node whose leaves are stages.
     fn computed(&mut self, id: NodeId, cast: Option<Type>) -> Result<usize, Error> {
         if let Some(&known) = self.made.get(&(id, cast)) {
             return Ok(known);
@@ -500,7 +501,7 @@ impl Cutter<'_> {
         Ok(stage)
     }
 
-    /// The nodes from which a program is made: not those below leaves.
+    /// The nodes of a program: those that are not below its leaves.
     fn reachable(&self, id: NodeId) -> Vec<NodeId> {
         let mut seen = vec![false; id.index() + 1];
         seen[id.index()] = true;

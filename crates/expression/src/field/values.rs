@@ -1,9 +1,9 @@
-//! Values of one type that belong to whoever computes them.
+//! Owned values of one type.
 
 use crate::dense::{Column, ColumnMut};
 use crate::types::Type;
 
-/// Evaluates an expression with names for the vectors of two values of one type; nothing happens for two types.
+/// Evaluates an expression with names bound to the vectors of two values of one type. Two types: does nothing.
 macro_rules! for_pair {
     ($from:expr, $to:expr, $a:ident, $b:ident => $body:expr) => {
         match ($from, $to) {
@@ -26,15 +26,15 @@ macro_rules! for_pair {
 /// Values of a box in row-major order, and which of them are known.
 #[derive(Debug, Clone)]
 pub struct Array {
-    /// One per cell; those of unknown cells mean nothing.
+    /// One value per cell; those of unknown cells are meaningless.
     pub values: Values,
-    /// One byte per cell, 0 where the value is not known; `None`: all are.
+    /// One byte per cell, 0 where the value is unknown; `None`: all are known.
     pub known: Option<Vec<u8>>,
 }
 
 macro_rules! values {
     ($($variant:ident $t:ty),*) => {
-        /// Values of cells in row-major order. Truth values are bytes, of which 0 is false.
+        /// Values of cells in row-major order. Truth values are bytes; 0 is false.
         #[derive(Debug, Clone)]
         #[allow(missing_docs)]
         pub enum Values {
@@ -42,7 +42,7 @@ macro_rules! values {
         }
 
         impl Values {
-            /// So many, all zero or false.
+            /// That many values, all zero or false.
             pub fn new(dtype: Type, count: usize) -> Values {
                 match dtype {
                     $(Type::$variant => Values::$variant(vec![<$t>::default(); count]),)*
@@ -56,28 +56,28 @@ macro_rules! values {
                 }
             }
 
-            /// How many there are.
+            /// Number of values.
             pub fn count(&self) -> usize {
                 match self {
                     $(Values::$variant(values) => values.len(),)*
                 }
             }
 
-            /// How many there is room for.
+            /// Number of values that fit without allocation.
             pub(super) fn capacity(&self) -> usize {
                 match self {
                     $(Values::$variant(values) => values.capacity(),)*
                 }
             }
 
-            /// Changes their number; those that come on top are zero.
+            /// Changes the number of values; new ones are zero.
             pub(super) fn resize(&mut self, count: usize) {
                 match self {
                     $(Values::$variant(values) => values.resize(count, <$t>::default()),)*
                 }
             }
 
-            /// Copies all of `from`, of the same type, to the places from `at` on; nothing happens if they do not fit.
+            /// Copies `from`, of the same type, to positions from `at` on. Does nothing if it does not fit.
             pub(super) fn put(&mut self, at: usize, from: &Values) {
                 for_pair!(self, from, to, from => {
                     if let Some(to) = to.get_mut(at..at + from.len()) {
@@ -86,14 +86,14 @@ macro_rules! values {
                 });
             }
 
-            /// To be read by a program.
+            /// The values as an input of a program.
             pub fn column(&self) -> Column<'_> {
                 match self {
                     $(Values::$variant(values) => Column::$variant(values),)*
                 }
             }
 
-            /// To be written by a program.
+            /// The values as the output of a program.
             pub fn column_mut(&mut self) -> ColumnMut<'_> {
                 match self {
                     $(Values::$variant(values) => ColumnMut::$variant(values),)*

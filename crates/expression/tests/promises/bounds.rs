@@ -1,4 +1,4 @@
-//! What statistics promise, the values keep: random expressions, values and holes.
+//! Bounds from statistics hold for all values: random expressions, values and unwritten cells.
 
 use drystone_expression::{
     Bounds, Column, ColumnMut, Extremes, Input, Outcome, Program, Scalar, Scratch, Truth, Type,
@@ -61,7 +61,7 @@ impl Owned {
         }
     }
 
-    /// Values of a few sorts: small ones, any bits, extremes, all equal.
+    /// Values of several sorts: small numbers, random bits, extremes, all equal.
     fn random(random: &mut Random, dtype: Type) -> Owned {
         let mut out = Owned::zeros(dtype);
         let sort = random.below(4);
@@ -245,7 +245,7 @@ fn truth(text: &str, inputs: &[(f64, f64, u64, u64)]) -> Truth {
         .collect();
     match program.bounds(&bounds) {
         Outcome::Condition(truth) => truth,
-        Outcome::Values { .. } => panic!("{text} is no condition"),
+        Outcome::Values { .. } => panic!("{text} is not a condition"),
     }
 }
 

@@ -116,7 +116,7 @@ fn shortened_and_lengthened_bytes_are_refused() {
 }
 
 #[test]
-fn what_only_a_newer_writer_means_is_unsupported() {
+fn bytes_of_a_newer_writer_are_unsupported() {
     let good = parse("sqrt(u)").unwrap().encode();
     let mut version = good.clone();
     version[4] = 2;

@@ -1,4 +1,4 @@
-//! Neighbours, differences and reductions: against a model that knows no tiles, and the same bits for any cut.
+//! Neighbours, differences and reductions: equal to a model without tiles, bit for bit for any division into boxes.
 
 use drystone_expression::{
     Answer, Array, Cells, Edge, Error, Field, Meaning, Runner, Spare, Tree, Type, Values, parse_along,
@@ -318,7 +318,7 @@ fn a_mean_skips_unwritten_cells_and_a_sum_is_that_of_numbers_added_exactly() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused_by_name() {
+fn meaningless_expressions_are_refused_by_name() {
     let refused = |text: &str, extents: &[u64], expected: &str| {
         let error = match parse_along(text, |_| false, dims()) {
             Err(error) => error,

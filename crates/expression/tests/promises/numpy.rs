@@ -1,4 +1,4 @@
-//! Results are NumPy's: tests/vectors/expressions/numpy_values.txt, which numpy_values.py beside it wrote.
+//! Results equal NumPy's: numpy_values.py wrote tests/vectors/expressions/numpy_values.txt.
 
 use std::collections::HashMap;
 use std::fs;
@@ -58,7 +58,7 @@ macro_rules! columns {
 
 columns!(I1 i8, I2 i16, I4 i32, I8 i64, U1 u8, U2 u16, U4 u32, U8 u64, F4 f32, F8 f64);
 
-/// The bits of one value in the order of floats, and whether it is NaN.
+/// The bits of one value, ordered as the floats are, and whether it is NaN.
 fn place(dtype: Type, value: &[u8]) -> (i64, bool) {
     let ordered = |bits: i64, least: i64| if bits < 0 { least.wrapping_sub(bits) } else { bits };
     match dtype {

@@ -22,7 +22,7 @@ fn an_expression_over_cells_has_neither() {
 }
 
 #[test]
-fn what_only_questions_have_is_neither_typed_nor_stored() {
+fn texts_and_reductions_of_questions_are_neither_typed_nor_stored() {
     for text in ["a == 'x'", "max(a) > 1"] {
         let tree = parse_question(text).expect("parses");
         let error = tree.check(|_| Answer::Type(Type::F8)).expect_err("no type");

@@ -175,12 +175,12 @@ fn an_error_is_shown_under_the_text() {
     let text = "p > 3 &\n  q = 2";
     assert_eq!(
         parse(text).unwrap_err().render(text),
-        "`=` is no operator (at byte 12 of the expression); write `==`\n    q = 2\n      ^"
+        "`=` is not an operator (at byte 12 of the expression); write `==`\n    q = 2\n      ^"
     );
 }
 
 #[test]
-fn large_and_deep_texts_are_refused_and_not_suffered() {
+fn large_and_deep_texts_are_refused_at_once() {
     let kind = |text: String| parse(&text).map_err(|error| error.kind);
     for (open, close) in [("(", ")"), ("-", ""), ("~", ""), ("sqrt(", ")"), ("a + (", ")"), ("a ** -", "")] {
         for n in [1000, 30_000] {

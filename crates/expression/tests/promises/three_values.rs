@@ -1,4 +1,4 @@
-//! Unwritten cells: unknown, and what is known all the same.
+//! Unwritten cells are unknown; some results are known nevertheless.
 
 use drystone_expression::{Column, ColumnMut, Input, Scratch};
 

@@ -108,6 +108,9 @@ impl Files {
                 let mut records = Vec::new();
                 let Some(written) = written else { return make(inode) };
                 self.flushed(ino, written, &mut records, &mut journaled);
+                if written.kept {
+                    records.push(Record::Attrs { ino, attrs: inode.attrs });
+                }
                 let behind = inode.behind(&records);
                 records.extend(make(&behind)?);
                 Ok(records)

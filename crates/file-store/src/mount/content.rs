@@ -165,7 +165,11 @@ impl Files {
         let ino = handle.ino;
         let offset = match at {
             Some(offset) => offset,
-            None => locked(&self.core).stat(ino)?.size,
+            // Behind what other mounts have committed. A look costs a request of a far store.
+            None if self.is_alone() || self.store.features().far.is_some() => {
+                locked(&self.core).stat(ino)?.size
+            }
+            None => self.newest()?.stat(ino)?.size,
         };
         fits(offset.checked_add(bytes.len() as u64))?;
         let (log, position) = self.append(handle, bytes)?;
@@ -173,18 +177,33 @@ impl Files {
         let extent = Extent { offset, len: bytes.len() as u64, log: id, position };
         let full = {
             let mut core = locked(&self.core);
-            let noted = core.note(ino, extent);
+            let noted = core.note(ino, extent, !self.is_alone());
             locked(&log).pending -= 1;
             noted?
         };
         if full { self.commit(ino) } else { Ok(()) }
     }
 
-    /// Appends bytes to the log of a handle.
+    /// Appends bytes to a log. A mount that is alone gets the writes of all handles from the kernel through any one of
+    /// them, so there each takes the log that is free.
     fn append(&self, handle: &Handle, bytes: &[u8]) -> Result<(Arc<Mutex<DataLog>>, u64)> {
-        let mut mine = locked(&handle.log);
+        if !self.is_alone() {
+            return self.append_to(&mut locked(&handle.log), bytes);
+        }
+        let mut free = locked(&self.free).pop();
+        let appended = self.append_to(&mut free, bytes);
+        locked(&self.free).extend(free);
+        appended
+    }
+
+    /// Appends bytes to a log, or to the next one if it is full.
+    fn append_to(
+        &self,
+        mine: &mut Option<Arc<Mutex<DataLog>>>,
+        bytes: &[u8],
+    ) -> Result<(Arc<Mutex<DataLog>>, u64)> {
         loop {
-            let log = match &*mine {
+            let log = match &mine {
                 Some(log) => log.clone(),
                 None => mine.insert(self.free_log()?).clone(),
             };

@@ -41,6 +41,8 @@ pub(crate) struct Core {
 pub(crate) struct Noted {
     pub(crate) extents: Extents,
     pub(super) mtime: i64,
+    /// Whether the times of the file stay as they are.
+    pub(super) kept: bool,
     pub(super) since: Instant,
 }
 
@@ -51,8 +53,11 @@ impl Core {
             let noted = self.noted.remove(&ino);
             if self.open.contains_key(&ino) {
                 if let Some(noted) = noted {
-                    let extents = noted.extents.iter().collect();
+                    let (attrs, extents) = (inode.attrs, noted.extents.iter().collect());
                     inode.change(&Record::Extents { ino, mtime: noted.mtime, extents });
+                    if noted.kept {
+                        inode.attrs = attrs;
+                    }
                 }
                 self.orphans.insert(ino, inode);
             } else {
@@ -84,7 +89,9 @@ impl Core {
         };
         if let Some(noted) = self.noted.get(&ino) {
             size = size.max(noted.extents.end());
-            (attrs.mtime, attrs.ctime) = (noted.mtime, noted.mtime);
+            if !noted.kept {
+                (attrs.mtime, attrs.ctime) = (noted.mtime, noted.mtime);
+            }
             // Bytes below a pending write count until the write is committed.
             stored += noted.extents.bytes();
         }
@@ -93,16 +100,22 @@ impl Core {
     }
 
     /// Adds a pending write; returns whether there are many now.
-    pub(super) fn note(&mut self, ino: u64, extent: Extent) -> Result<bool> {
-        let mtime = now();
+    ///
+    /// If `timed`, the file was modified now. Otherwise the kernel sets its times.
+    pub(super) fn note(&mut self, ino: u64, extent: Extent, timed: bool) -> Result<bool> {
+        let mtime = if timed { now() } else { self.inode(ino)?.attrs.mtime };
         if let Some(orphan) = self.orphans.get_mut(&ino) {
+            let attrs = orphan.attrs;
             orphan.change(&Record::Extents { ino, mtime, extents: vec![extent] });
+            if !timed {
+                orphan.attrs = attrs;
+            }
             return Ok(false);
         }
         if self.journal.state.get(ino).is_none() {
             return Err(Failure::Stale);
         }
-        let fresh = || Noted { extents: Extents::default(), mtime, since: Instant::now() };
+        let fresh = || Noted { extents: Extents::default(), mtime, kept: !timed, since: Instant::now() };
         let noted = self.noted.entry(ino).or_insert_with(fresh);
         noted.extents.insert(extent);
         noted.mtime = mtime;

@@ -21,16 +21,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use drystone_files::{Attrs, Owner, ROOT, Record, State};
 use drystone_format::keys;
-use drystone_store::{PutMode, Store, StoreError};
+use drystone_store::Store;
 
 use crate::data::{DataLog, Reader};
 use crate::journal::Journal;
 use crate::{Failure, Result, locked};
 use known::Core;
-use registration::{claims, number, others};
+use registration::{admitted, beat, claims, others, register};
 
 pub use content::Handle;
 pub use known::Stat;
+pub use registration::{Life, Registry, Seen};
 
 /// The longest time until a write is in the journal.
 const SOON: Duration = Duration::from_secs(5);
@@ -45,12 +46,12 @@ pub enum Access {
     Read,
     /// For writing, too.
     Write {
-        /// A text that identifies this process for [`Access::Write::dead`].
-        process: String,
-        /// Whether the process with this text has certainly ended.
-        dead: fn(&str) -> bool,
+        /// How this process and others are known.
+        registry: Registry,
         /// The owner of the root until it is changed.
         owner: Owner,
+        /// Whether no other mount may write meanwhile.
+        alone: bool,
     },
 }
 
@@ -71,9 +72,11 @@ pub struct Files {
 /// This mount, if it writes.
 struct Me {
     id: u32,
-    dead: fn(&str) -> bool,
+    registry: Registry,
     /// Whether there was no other mount when it began.
     first: bool,
+    /// Whether no other mount may write.
+    alone: bool,
 }
 
 /// Nanoseconds since 1970.
@@ -88,39 +91,25 @@ impl Files {
     pub fn open(store: Arc<dyn Store>, uuid: [u8; 16], durable: bool, access: Access) -> Result<Arc<Files>> {
         let me = match access {
             Access::Read => None,
-            Access::Write { process, dead, owner } => {
+            Access::Write { registry, owner, alone } => {
                 if !store.features().append {
                     return Err(Failure::NoAppend(store.describe()));
                 }
-                let id = loop {
-                    let id = number();
-                    match store.put(&keys::mount(id), &[process.as_bytes()], PutMode::IfAbsent, false) {
-                        Ok(()) => break id,
-                        Err(StoreError::AlreadyExists { .. }) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                };
-                // The order matters: a mount that is not among the others registers later, and so writes after all
-                // these claims.
-                let claims = claims(store.as_ref())?;
-                let first = others(store.as_ref(), id, dead)?.is_empty();
-                if first {
-                    claims.iter().try_for_each(|key| store.delete(key))?;
-                }
-                Some((Me { id, dead, first }, owner))
+                let id = register(store.as_ref(), registry, alone)?;
+                Some((Me { id, registry, first: false, alone }, owner))
             }
         };
-        let id = me.as_ref().map(|(me, _)| me.id);
-        let journal = match Journal::open(store.as_ref(), uuid, id) {
+        let (mut me, owner) = me.map_or((None, None), |(me, owner)| (Some(me), Some(owner)));
+        let begun = Files::begun(store.as_ref(), uuid, me.as_mut());
+        let journal = match begun {
             Ok(journal) => journal,
             Err(error) => {
-                if let Some(id) = id {
-                    let _ = store.delete(&keys::mount(id));
+                if let Some(me) = me {
+                    let _ = store.delete(&keys::mount(me.id));
                 }
                 return Err(error);
             }
         };
-        let (me, owner) = me.map_or((None, None), |(me, owner)| (Some(me), Some(owner)));
         let core = Core { journal, noted: HashMap::new(), open: HashMap::new(), orphans: HashMap::new() };
         let files = Arc::new(Files {
             store,
@@ -142,6 +131,23 @@ impl Files {
         Ok(files)
     }
 
+    /// The journal, for a mount that is registered if it writes.
+    fn begun(store: &dyn Store, uuid: [u8; 16], me: Option<&mut Me>) -> Result<Journal> {
+        let Some(me) = me else { return Journal::open(store, uuid, None) };
+        // The order matters: a mount that is not among the others registers later, and so writes after all these
+        // claims.
+        let claims = claims(store)?;
+        me.first = admitted(store, me.id, me.registry, me.alone)?.is_empty();
+        if me.first {
+            claims.iter().try_for_each(|key| store.delete(key))?;
+        }
+        let mut journal = Journal::open(store, uuid, Some(me.id))?;
+        if me.alone {
+            journal.alone(store)?;
+        }
+        Ok(journal)
+    }
+
     fn begin(&self, owner: Owner) -> Result<()> {
         let time = now();
         let attrs =
@@ -161,7 +167,12 @@ impl Files {
     /// Whether another mount writes files of this container.
     pub fn is_shared(&self) -> Result<bool> {
         let Some(me) = &self.me else { return Ok(false) };
-        Ok(!others(self.store.as_ref(), me.id, me.dead)?.is_empty())
+        Ok(!me.alone && !others(self.store.as_ref(), me.id, me.registry)?.is_empty())
+    }
+
+    /// Whether no other mount may write.
+    pub fn is_alone(&self) -> bool {
+        self.me.as_ref().is_some_and(|me| me.alone)
     }
 
     /// The state with everything that other mounts have committed.
@@ -194,12 +205,28 @@ impl Files {
     /// Numbers of the other mounts that write.
     pub(crate) fn others(&self) -> Result<HashSet<u32>> {
         match &self.me {
-            Some(me) => others(self.store.as_ref(), me.id, me.dead),
+            Some(me) => {
+                let others = others(self.store.as_ref(), me.id, me.registry)?;
+                Ok(others.iter().map(|other| other.number).collect())
+            }
             None => Ok(HashSet::new()),
         }
     }
 
+    /// Gives a sign of life. If the registration is gone, another mount may write, so this one must not.
+    fn beat(&self) -> Result<()> {
+        match &self.me {
+            Some(me) if me.alone && !beat(self.store.as_ref(), me.id, me.registry)? => {
+                if locked(&self.core).journal.fence() { Err(Failure::Fenced) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn look_after_once(&self) {
+        if let Err(error) = self.beat() {
+            eprintln!("drystone: {error}");
+        }
         let old: Vec<u64> = {
             let core = locked(&self.core);
             core.noted.iter().filter(|(_, noted)| noted.since.elapsed() > SOON).map(|(ino, _)| *ino).collect()

@@ -193,6 +193,7 @@ fn files() -> Vec<Case> {
         part: 0,
         entries: 3,
         variables: vec![],
+        closed: 0,
     };
     let entries = three_entries();
     let first = GroupHead {
@@ -203,6 +204,7 @@ fn files() -> Vec<Case> {
         part: 0,
         entries: 0,
         variables: vec![],
+        closed: 0,
     };
     let bare =
         Entry { variable: 2, subchunks: 1, piece: StoredPiece { length: 8, ..piece() }, ..Entry::default() };
@@ -228,6 +230,11 @@ fn files() -> Vec<Case> {
         ("file_header_base", "file_header", based.encode()),
         ("group_final", "group", encode_group(&head, &entries)),
         ("group_first_part_without_step", "group", encode_group(&first, &[bare])),
+        (
+            "group_closed",
+            "group",
+            encode_group(&GroupHead { entries: 0, closed: 1_767_225_600_000_000_001, ..head.clone() }, &[]),
+        ),
         ("group_empty", "group", encode_group(&GroupHead { entries: 0, replace: false, ..head }, &[])),
         ("blob_reference", "blob_reference", blob),
         ("blob_reference_empty", "blob_reference", BlobRef::of(64, b"").encode().to_vec()),
@@ -617,6 +624,44 @@ fn schema_of_any_length() -> Schema {
     schema
 }
 
+/// A record whose members are a text, a list of numbers, references and an array of records with a text.
+fn record_of_any_length() -> DType {
+    let member = |name: &str, dtype: DType, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
+    let inner =
+        vec![member("unit", DType::String, &[], 0), member("scale", DType::Scalar(Scalar::F64), &[], 16)];
+    let inner = DType::Record(Record { itemsize: 24, members: inner });
+    let members = vec![
+        member("id", DType::Scalar(Scalar::I32), &[], 0),
+        member("name", DType::String, &[], 4),
+        member("hits", DType::Ragged(Scalar::F32), &[], 20),
+        member("made_of", DType::String, &[2], 36),
+        member("axes", inner, &[2], 68),
+    ];
+    DType::Record(Record { itemsize: 116, members })
+}
+
+/// Records with members of any length; one has a fill value, which names no blob.
+fn schema_of_records_of_any_length() -> Schema {
+    let mut schema = Schema::empty();
+    let dtype = record_of_any_length();
+    let mut fill = vec![0; dtype.item_size() as usize];
+    fill.splice(..4, (-1i32).to_le_bytes());
+    let below = BTreeMap::from([("made_of".to_owned(), Meaning::Object)]);
+    for (fill, meaning) in [(None, None), (Some(fill), Some(Meaning::Members(below)))] {
+        let id = schema.next_id;
+        schema.next_id += 1;
+        schema.names.insert(format!("v{id}"), Name::Variable(id));
+        let plain = variable(id, dtype.clone(), &[4], false);
+        schema.variables.insert(id, Variable { fill, meaning, ..plain });
+    }
+    schema
+}
+
 /// The definition `f8(u) * n`, whose variables now have other names.
 fn derived_schema() -> Schema {
     let mut schema = Schema::empty();
@@ -727,12 +772,14 @@ fn sections() -> Vec<Case> {
         ("source_page", "source_page", encode_page(&(0..5).map(source).collect::<Vec<_>>())),
         ("dtype_record", "dtype", record().encode()),
         ("dtype_ragged", "dtype", DType::Ragged(Scalar::F32).encode()),
+        ("dtype_record_any_length", "dtype", record_of_any_length().encode()),
         ("value", "value", every_value().encode()),
         ("schema_empty", "schema", Schema::empty().encode()),
         ("schema", "schema", rich_schema().encode()),
         ("schema_meanings", "schema", schema_of_meanings().encode()),
         ("schema_derived", "schema", derived_schema().encode()),
         ("schema_any_length", "schema", schema_of_any_length().encode()),
+        ("schema_records_any_length", "schema", schema_of_records_of_any_length().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),

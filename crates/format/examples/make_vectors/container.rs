@@ -259,8 +259,16 @@ impl Writer {
 
     fn close_group(&mut self, step: Option<u64>, replace: bool) {
         let entries = self.open.len() as u64;
-        let head =
-            GroupHead { step, last: true, replace, group: self.groups, part: 0, entries, variables: vec![] };
+        let head = GroupHead {
+            step,
+            last: true,
+            replace,
+            group: self.groups,
+            part: 0,
+            entries,
+            variables: vec![],
+            closed: 0,
+        };
         frame::push(&mut self.idx, FrameKind::Group, self.groups + 1, &encode_group(&head, &self.open));
         self.groups += 1;
         self.closed.append(&mut self.open);

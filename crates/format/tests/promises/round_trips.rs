@@ -117,7 +117,10 @@ proptest! {
     }
 
     #[test]
-    fn steps_behave_as_a_set(inserts in vec(prop_oneof![0u64..30, 0u64..1000, any::<u64>()], 0..60)) {
+    fn steps_behave_as_a_set(
+        inserts in vec(prop_oneof![0u64..30, 0u64..1000, any::<u64>()], 0..60),
+        removals in vec(0u64..30, 0..20),
+    ) {
         let (mut steps, mut model) = (Steps::default(), BTreeSet::new());
         for step in inserts {
             steps.insert(step);
@@ -130,9 +133,18 @@ proptest! {
         prop_assert_eq!(steps.len(), model.len() as u64);
         prop_assert_eq!(steps.last(), model.last().copied());
         prop_assert!((0..1000).all(|step| steps.contains(step) == model.contains(&step)));
-        let mut ascending = Steps::default();
-        model.iter().for_each(|&step| ascending.insert(step));
-        prop_assert_eq!(ascending.runs, steps.runs);
+        let ascending = |model: &BTreeSet<u64>| {
+            let mut ascending = Steps::default();
+            model.iter().for_each(|&step| ascending.insert(step));
+            ascending.runs
+        };
+        prop_assert_eq!(&ascending(&model), &steps.runs);
+        for step in removals.into_iter().chain(model.clone().into_iter().step_by(3)) {
+            steps.remove(step);
+            model.remove(&step);
+            prop_assert!(steps.iter().eq(model.iter().copied()));
+            prop_assert_eq!(&ascending(&model), &steps.runs);
+        }
     }
 
     #[test]
@@ -232,6 +244,7 @@ fn entries_that_were_packed_on_the_way_make_the_same_group() {
             part: 0,
             entries: count as u64,
             variables: vec![(1, 9)],
+            closed: 0,
         };
         let one = |n: usize| Entry { step: 8, variable: 1, put: n as u64, subchunks: 1, ..Entry::default() };
         let entries: Vec<Entry> = (0..count).map(one).collect();

@@ -64,8 +64,7 @@ fn impossible_types_are_refused_with_a_reason() {
         (record(8, vec![member("x", f32s(), &[], 0), member("x", f32s(), &[], 4)]), "are named"),
         (record(8, vec![member("", f32s(), &[], 0)]), "cannot name"),
         (record(8, vec![]), "needs a member"),
-        (record(16, vec![member("s", DType::String, &[], 0)]), "string"),
-        (record(16, vec![member("l", DType::Ragged(Scalar::F32), &[], 0)]), "ragged(float32)"),
+        (record(15, vec![member("s", DType::String, &[], 0)]), "ends at byte 16"),
         (record(70_000, vec![member("x", f32s(), &[], 0)]), "70000 bytes"),
         (record(64, vec![member("x", f32s(), &[1 << 62, 8], 0)]), "shape"),
         (record(64, vec![member("x", f32s(), &[0], 0)]), "shape"),
@@ -78,6 +77,43 @@ fn impossible_types_are_refused_with_a_reason() {
         let error = dtype.validate().unwrap_err();
         assert!(error.contains(reason), "{error}");
         assert!(DType::decode(&dtype.encode()).is_err());
+    }
+}
+
+#[test]
+fn members_of_any_length_are_references_of_16_bytes() {
+    let inner =
+        record(20, vec![member("x", f32s(), &[], 0), member("l", DType::Ragged(Scalar::I16), &[], 4)]);
+    let dtype = record(72, vec![member("s", DType::String, &[2], 0), member("in", inner, &[2], 32)]);
+    assert_eq!(DType::decode(&dtype.encode()), Ok(dtype.clone()));
+    assert!(
+        dtype.has_blobs() && !dtype.is_blob() && !record(4, vec![member("x", f32s(), &[], 0)]).has_blobs()
+    );
+    let leaves = dtype.leaves();
+    let leaves: Vec<_> = leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.offset, leaf.size)).collect();
+    let inner = [("in[0].x", 32, 4), ("in[0].l", 36, 16), ("in[1].x", 52, 4), ("in[1].l", 56, 16)];
+    assert_eq!(leaves, [&[("s", 0, 32)][..], &inner].concat());
+}
+
+#[test]
+fn a_fill_value_refers_to_no_blob() {
+    let members = vec![member("x", f32s(), &[], 0), member("s", DType::String, &[], 4)];
+    let of = |fill: Vec<u8>| {
+        let mut schema = Schema::empty();
+        schema.next_id = 1;
+        let dtype = record(20, members.clone());
+        let variable = Variable { dtype, fill: Some(fill), ..variable(0) };
+        schema.variables.insert(0, variable);
+        schema
+    };
+    let zeros = of([&7f32.to_le_bytes()[..], &[0; 16]].concat());
+    assert_eq!(Schema::decode(&zeros.encode()), Ok(zeros));
+    for at in 4..20 {
+        let mut fill = vec![0; 20];
+        fill[at] = 1;
+        let error = of(fill.clone()).validate().unwrap_err();
+        assert!(error.contains("\"s\""), "{error}");
+        assert!(Schema::decode(&of(fill).encode()).is_err());
     }
 }
 

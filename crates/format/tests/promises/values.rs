@@ -149,7 +149,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 access: if created % 2 == 0 { transform.clone() } else { String::new() },
                 transform,
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
-                fill: fill.filter(|_| !dtype.is_blob()).map(|b| vec![b; dtype.item_size() as usize]),
+                fill: fill.filter(|_| !dtype.has_blobs()).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
                 meaning: meaning_of(&dtype).filter(|_| created % 3 == 0),
                 created,
@@ -453,6 +453,7 @@ pub(crate) fn group() -> impl Strategy<Value = (GroupHead, Vec<Entry>)> {
                 part,
                 entries: if last { n } else { 0 },
                 variables: if last { vec![(1, 7), (3, n)] } else { vec![] },
+                closed: if last { n.saturating_mul(1 << 50) } else { 0 },
             };
             entries.iter_mut().for_each(|e| e.step = head.entry_step());
             (head, entries)

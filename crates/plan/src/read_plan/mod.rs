@@ -411,6 +411,10 @@ impl<'a> Planner<'a> {
     ) {
         self.see(bound(&prefix));
         self.add_ranges(block, what, place, vec![0..prefix.length], None);
+        // The prefix may be more exact than required. Then its values must be decoded with the precision of its bound.
+        if let Some(work) = self.plan.works.last_mut() {
+            work.precision = Precision::Level(prefix.level.into());
+        }
     }
 
     /// Plans the read of an encoded piece whose metadata is known: the bytes that its transform needs, or the whole

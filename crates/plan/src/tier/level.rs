@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-/// How safe a step is, from least to most. Each level includes the ones before it.
+/// How safe a step is, from least to most. Each level includes the ones before it, except that what is lost has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
+    /// Its tiers do not have it any more, and no other node keeps it. No caller can ask for this.
+    Lost = -1,
     /// In the memory of an engine or a server.
     Received,
     /// In a tier of its node: it survives the process.
@@ -18,12 +20,13 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels, ascending.
+    /// All levels that a step can be brought to, ascending.
     pub const ALL: [Level; 5] = [Level::Received, Level::Node, Level::Partner, Level::Home, Level::Stable];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
+            Level::Lost => "lost",
             Level::Received => "received",
             Level::Node => "node",
             Level::Partner => "partner",
@@ -37,9 +40,17 @@ impl Level {
         Level::ALL.into_iter().find(|level| level.name() == name)
     }
 
-    /// Its number in messages (docs/format/wire.md).
+    /// Its number in messages (docs/format/wire.md). A lost step is in no message.
     pub const fn code(self) -> u64 {
-        self as u64
+        match self {
+            Level::Lost => u64::MAX,
+            level => level as u64,
+        }
+    }
+
+    /// Its number in C: -1 if lost.
+    pub const fn number(self) -> i32 {
+        self as i32
     }
 
     /// The level of that number.
@@ -65,5 +76,7 @@ mod tests {
             assert_eq!(Level::parse(level.name()), Some(level));
         }
         assert_eq!(Level::parse("safe"), None);
+        assert_eq!((Level::parse("lost"), Level::of_code(Level::Lost.code())), (None, None));
+        assert!(Level::Lost < Level::Received && Level::Lost.number() == -1);
     }
 }

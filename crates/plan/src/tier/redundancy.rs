@@ -55,8 +55,8 @@ impl Scheme {
         };
         found.filter(fits).ok_or_else(|| {
             format!(
-                "redundancy is \"none\", \"partner\", \"xor:N\" with N from 2 to {MAX_MEMBERS}, or \"rs:D+P\" with P up to {MAX_PARITY} and D+P up to \
-                 {MAX_MEMBERS}, not {text:?}"
+                "redundancy is \"none\", \"partner\", \"xor:N\" with N from 2 to {MAX_MEMBERS}, or \"rs:D+P\" with P \
+                 up to {MAX_PARITY} and D+P up to {MAX_MEMBERS}, not {text:?}"
             )
         })
     }

@@ -55,7 +55,7 @@ pub(super) fn parse_mode(mode: &str) -> Result<Mode> {
     }
 }
 
-/// Extents of a shape; `None` or `"*"`: the axis grows.
+/// A shape; `None` or `"*"` stands for a growable axis.
 pub(super) fn shape(given: &Bound<'_, PyTuple>) -> Result<Vec<Option<u64>>> {
     let mut extents = Vec::new();
     for n in given {
@@ -65,7 +65,7 @@ pub(super) fn shape(given: &Bound<'_, PyTuple>) -> Result<Vec<Option<u64>>> {
     Ok(extents)
 }
 
-/// Extents of chunks by path of the variable.
+/// Chunk shapes by path of the variable.
 pub(super) fn chunks(given: &Bound<'_, PyDict>) -> Result<BTreeMap<String, Vec<u64>>> {
     let mut chunks = BTreeMap::new();
     for (name, extents) in given {

@@ -1,4 +1,4 @@
-//! The container inside a handle, and its end.
+//! Drops the container inside a handle safely.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -6,8 +6,8 @@ use std::ops::Deref;
 use drystone::Container;
 use pyo3::prelude::*;
 
-/// A container whose end waits for no thread of Python, and holds none up: the last handle on a far store asks its server, which may
-/// take a credentials callback, or a deadline.
+/// A container that is dropped without the interpreter lock. Dropping the last handle on a far store may send a
+/// request, which may call a credentials function or run into a timeout; no Python thread must wait for it.
 pub(super) struct Held(ManuallyDrop<Container>);
 
 impl Held {
@@ -26,9 +26,9 @@ impl Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: it is taken once, here, and not used afterwards.
+        // SAFETY: taken once, here, and not used afterwards.
         let container = unsafe { ManuallyDrop::take(&mut self.0) };
-        // While Python is ending no code can be called, and nothing is written down.
+        // While Python is ending, no code can be called, so nothing is saved.
         let mut held = Some(container);
         Python::try_attach(|py| py.detach(|| drop(held.take())));
         drop(held);

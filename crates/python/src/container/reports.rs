@@ -1,4 +1,4 @@
-//! Results of the calls of the container for Python: tuples of numbers and texts.
+//! Results of container calls for Python: tuples of numbers and texts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use drystone::{
     RecoverReport, StagedPart, TierRow, VariableUsage, VerifyReport,
 };
 
-/// (run, step, nranks, missing ranks, is it visible as it was)
+/// (run, step, nranks, missing ranks, is an earlier close visible)
 pub(super) type IncompleteStep = (u64, u64, u32, Vec<u32>, bool);
 /// (version, nanoseconds since 1970, changed, incomplete steps, notes)
 pub(super) type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
@@ -31,28 +31,30 @@ pub(super) type Described = (
 pub(super) type Used = (u64, u64, u64, u64, Vec<String>);
 /// (object, variable, step, message)
 pub(super) type DamageItem = (String, Option<String>, Option<u64>, String);
-/// (entries, bytes, manifests, shards, damage, bytes that are not home by node)
+/// (entries, bytes, manifests, shards, damage, bytes not home by node)
 pub(super) type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>, BTreeMap<String, u64>);
-/// (place, bytes, undrained, oldest undrained step, bytes a second, hits, why it is left alone)
+/// (folder, bytes, undrained, oldest undrained step, bytes per second, hits, why it is not used)
 pub(super) type TierItem = (String, u64, u64, Option<u64>, f64, u64, Option<String>);
 /// (node, part, step, bytes)
-pub(super) type StagedItem = (String, String, Option<u64>, u64);
+pub(super) type StagedItem = (String, String, Option<u64>, u64, bool);
 
 /// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot)
 pub(super) type IndexResult = (u64, u64, u64, u64, u64);
-/// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
+/// (snapshots kept, expired, index entries removed, (file, bytes) removed, bytes)
 pub(super) type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
-/// (node, variable, member, shape, chunk, shard, shards written, kept, chunks copied, bytes written, why it is cut so)
+/// (node, variable, member, shape, chunk, shard, shards written, kept, chunks copied, bytes written, reasons
+/// for the chunk shape)
 pub(super) type PublishedItem =
     (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, u64, Option<String>);
-/// (snapshot, arrays, variables that were not published with the reason, the file if it is one)
+/// (snapshot, arrays, unpublished variables with the reason, the file if it is one)
 pub(super) type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>, Option<PathBuf>);
 
-/// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
+/// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe,
+/// time, as text)
 pub(super) type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, DoubtItem, String);
-/// (spread, moved, load per processor, whether that is noisy)
+/// (spread, moved, load per processor, whether the machine is noisy)
 pub(super) type DoubtItem = (f64, f64, Option<f64>, bool);
-/// (profile, device, file it is kept in, why it is not)
+/// (profile, device, file it is stored in, why it is not stored)
 pub(super) type CalibrationResult = (ProfileItem, Option<String>, Option<String>, Option<String>);
 
 pub(super) fn profile(found: &Profile) -> ProfileItem {
@@ -94,7 +96,8 @@ pub(super) fn tier(row: TierRow) -> TierItem {
 }
 
 pub(super) fn staged(part: StagedPart) -> StagedItem {
-    (part.node, format!("{:016x}-{:04}", part.part.0, part.part.1), part.step, part.bytes)
+    let name = format!("{:016x}-{:04}", part.part.0, part.part.1);
+    (part.node, name, part.step, part.bytes, part.missing)
 }
 
 pub(super) fn recovered(report: RecoverReport) -> RecoverResult {

@@ -67,7 +67,7 @@ impl ReadingHandle {
     }
 }
 
-/// An end of a range of values.
+/// A bound of a range of values.
 pub(super) fn limit(value: &Bound<'_, PyAny>) -> Result<Limit> {
     if let Ok(whole) = value.extract::<i128>() {
         return Ok(Limit::Int(whole));
@@ -75,7 +75,7 @@ pub(super) fn limit(value: &Bound<'_, PyAny>) -> Result<Limit> {
     Ok(Limit::Float(value.extract::<f64>()?))
 }
 
-/// What `max_error=`, `relative=` and `precision=` of a read say together.
+/// The precision that `max_error=`, `relative=` and `precision=` of a read request together.
 pub(crate) fn precision(
     error: Option<f64>,
     relative: bool,

@@ -1,4 +1,4 @@
-//! NumPy arrays that a read fills: new ones, and those of the caller.
+//! NumPy arrays that a read fills: new ones, and the caller's.
 
 use drystone::ReadReport;
 use drystone::array::Target;
@@ -22,7 +22,7 @@ impl ReadingHandle {
         empty(&self.descr(py)?, &shape, dtype::has_padding(self.dtype()))
     }
 
-    /// Reads with `act` into the array, whose leading axes are `cells`; `one_step`: what is read has a step axis before them.
+    /// Reads with `act` into the array, whose leading axes are `cells`. `one_step`: the read has a leading step axis.
     pub(crate) fn read_into(
         &self,
         array: &Bound<'_, PyUntypedArray>,
@@ -38,8 +38,8 @@ impl ReadingHandle {
         match view.fold(self.inner()).filter(View::has_distinct_elements) {
             Some(view) => {
                 let view = if one_step { view.with_leading_axis() } else { view };
-                // SAFETY: `array` is referenced until this returns; that nobody else uses it meanwhile is the contract of reading
-                // into an array, as it is NumPy's own.
+                // SAFETY: `array` is referenced until this returns. As for any NumPy array that is read into,
+                // the contract is that no other thread uses it meanwhile.
                 let target = unsafe { view.target()? };
                 Ok(py.detach(|| act(&target))?)
             }
@@ -47,7 +47,7 @@ impl ReadingHandle {
                 Err(invalid("the array to read into does not have the axes of the member that is read"))
             }
             None => {
-                // Its elements lie where the engine cannot write them one by one: by way of a dense array.
+                // The engine cannot write its elements one by one: read into a dense array and copy.
                 let dense = self.new_array(py, cells)?;
                 let report = self.read_into(&dense, cells, one_step, act)?;
                 py.import("numpy")?.call_method1("copyto", (array, dense))?;
@@ -56,7 +56,7 @@ impl ReadingHandle {
         }
     }
 
-    /// `out` of a read, if it can take elements of this type in `shape`.
+    /// The caller's `out`, if it can hold elements of this type in `shape`.
     pub(crate) fn check_out<'py>(
         &self,
         out: Bound<'py, PyAny>,

@@ -12,7 +12,8 @@ use crate::dtype;
 use crate::error::{Failure, Result};
 
 impl ReadingHandle {
-    /// Values of any length: texts, or arrays of the numbers of each list.
+    /// Values of any length: texts, or arrays of the numbers of each list. `shape` is that of the cells; the axes of a
+    /// member follow.
     pub(crate) fn blobs<'py>(
         &self,
         py: Python<'py>,
@@ -20,13 +21,15 @@ impl ReadingHandle {
         shape: &[u64],
         scalar: bool,
     ) -> Result<Bound<'py, PyAny>> {
+        let mut full = shape.to_vec();
+        full.extend(self.inner());
         match self.dtype() {
-            DType::Ragged(number) => lists(py, *number, &self.descr(py)?, values, shape, scalar),
-            _ => strings(py, values, shape, scalar),
+            DType::Ragged(number) => lists(py, *number, &self.descr(py)?, values, &full, scalar),
+            _ => strings(py, values, &full, scalar),
         }
     }
 
-    /// The value that a pattern of an index entry stands for, as a scalar of `descr`.
+    /// The value that is stored as bits in an index entry, as a scalar of `descr`.
     pub(super) fn scalar_of<'py>(
         &self,
         descr: &Bound<'py, PyAny>,
@@ -48,13 +51,18 @@ impl ReadingHandle {
         }))
     }
 
-    /// An array, or where the block has no dimensions a scalar.
+    /// An array; a scalar if the block has no dimensions.
     pub(super) fn block_value<'py>(&self, py: Python<'py>, block: &Written) -> Result<Bound<'py, PyAny>> {
         let shape = block.shape();
         let scalar = shape.is_empty() && self.inner().is_empty();
         if self.holds_strings() {
             let (values, _) = py.detach(|| self.reading.read_strings(block))?;
             return self.blobs(py, values, shape, scalar);
+        }
+        if self.holds_objects() {
+            let (records, _) = py.detach(|| self.reading.read_records(block))?;
+            let array = self.structured(py, records, shape)?;
+            return if scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) };
         }
         let array = self.new_array(py, shape)?;
         self.read_into(&array, shape, false, &|out| self.reading.read(block, out))?;
@@ -63,8 +71,8 @@ impl ReadingHandle {
     }
 }
 
-/// Lists of numbers as one array, or as an object array of arrays, each of its own memory.
-fn lists<'py>(
+/// Lists of numbers: one array, or an object array of arrays that own their memory.
+pub(super) fn lists<'py>(
     py: Python<'py>,
     number: Scalar,
     descr: &Bound<'py, PyAny>,
@@ -89,15 +97,15 @@ fn lists<'py>(
         return Ok(arrays.swap_remove(0));
     }
     let array = numpy.call_method1("empty", (arrays.len(), descr))?;
-    // One by one: NumPy would take lists of equal length for one more axis.
+    // One by one: NumPy would turn lists of equal length into another axis.
     for (n, one) in arrays.into_iter().enumerate() {
         array.set_item(n, one)?;
     }
     Ok(array.call_method1("reshape", (PyTuple::new(py, shape)?,))?)
 }
 
-/// Strings as one `str`, or as an object array of them.
-fn strings<'py>(
+/// Strings: one `str`, or an object array of them.
+pub(super) fn strings<'py>(
     py: Python<'py>,
     values: Vec<Vec<u8>>,
     shape: &[u64],

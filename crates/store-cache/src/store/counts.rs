@@ -20,9 +20,9 @@ pub struct Counts {
     pub prefetched_bytes: u64,
     /// Prefetched bytes that were then read.
     pub prefetch_used_bytes: u64,
-    /// Units that failed their checksums, or were distrusted, and were fetched again.
+    /// Number of units that were removed because they failed their checksums or were distrusted.
     pub repaired: u64,
-    /// Units that could not be kept or loaded because the folder was full or failed.
+    /// Number of units that could not be stored or loaded, because the folder was full or failed.
     pub failures: u64,
     /// Bytes that were evicted.
     pub evicted_bytes: u64,
@@ -45,7 +45,7 @@ pub(super) fn add(counter: &AtomicU64, amount: u64) {
 }
 
 impl CacheStore {
-    /// The present values.
+    /// The current values.
     pub fn counts(&self) -> Counts {
         let (tally, get) = (&self.shared.tally, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
         Counts {

@@ -1,6 +1,7 @@
 //! The store with a cache in front of the home store.
 
 mod counts;
+mod doubts;
 mod pieces;
 mod prefetch;
 mod warm;
@@ -15,8 +16,11 @@ use drystone_store::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store
 
 use crate::flight::Flights;
 use crate::folder::{CacheState, Folder};
+use crate::generation::parse;
 use crate::index::Index;
+use crate::plain_names::PlainNames;
 use counts::{Tally, add};
+use doubts::{Doubts, is_first};
 use pieces::{Piece, Place};
 
 pub use counts::Counts;
@@ -25,7 +29,7 @@ pub use warm::Warmed;
 
 /// Longest request of a prefetch, in bytes; several are under way at once.
 const LONGEST: u64 = 4 << 20;
-/// Number of recently loaded units that [`CacheStore::distrust`] removes.
+/// Number of recently loaded units that [`CacheStore::evict_recent`] removes.
 const LOADED: usize = 4096;
 
 /// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other
@@ -43,6 +47,7 @@ struct Shared {
     is_cached: fn(&str) -> bool,
     index: Mutex<Index>,
     flights: Mutex<Flights>,
+    doubts: Mutex<Doubts>,
     /// Number of reads that wait for the home store.
     waiting: AtomicUsize,
     /// Number of reads that have waited since the store was opened.
@@ -55,7 +60,7 @@ struct Shared {
     tally: Tally,
 }
 
-/// A read that waits for the home store, until it is dropped.
+/// A read that waits for the home store, until this value is dropped.
 #[derive(Debug)]
 struct Waits(Arc<Shared>);
 
@@ -102,7 +107,8 @@ impl CacheStore {
         Self::for_keys(home, uuid, folder, is_segment)
     }
 
-    /// The same, with another rule for which objects are cached: their bytes must not change once they were read.
+    /// Like [`new`](Self::new); `is_cached` decides which objects are cached. Their bytes must not change after they
+    /// were read.
     pub fn for_keys(
         home: Arc<dyn Store>,
         uuid: [u8; 16],
@@ -110,12 +116,13 @@ impl CacheStore {
         is_cached: fn(&str) -> bool,
     ) -> Self {
         let shared = Shared {
-            home,
+            home: Arc::new(PlainNames { inner: home }),
             uuid,
             folder,
             is_cached,
             index: Mutex::default(),
             flights: Mutex::default(),
+            doubts: Mutex::default(),
             waiting: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
             bypassed: AtomicUsize::new(0),
@@ -137,9 +144,14 @@ impl CacheStore {
         self.shared.folder.as_ref().map(Folder::state)
     }
 
+    /// The warning that the folder was removed and cannot be made again; once.
+    pub fn take_warning(&self) -> Option<String> {
+        self.shared.folder.as_ref().and_then(Folder::take_warning)
+    }
+
     /// Removes the units that were loaded recently, after a reader has found bytes that differ from the manifest.
-    /// Returns whether there were any; then another attempt of the read goes to the home store.
-    pub fn distrust(&self) -> bool {
+    /// Returns whether there were any. If so, a repeated read goes to the home store.
+    pub fn evict_recent(&self) -> bool {
         let shared = &self.shared;
         let loaded = std::mem::take(&mut *lock(&shared.loaded));
         for (key, unit) in &loaded {
@@ -155,9 +167,33 @@ impl Shared {
         self.era.load(Ordering::SeqCst)
     }
 
-    /// Keeps bytes of an object in the folder, of which this many were prefetched. They were requested in era `era`.
-    /// Returns `false` if they are incomplete.
+    /// Whether reads of an object go through the cache: a log part, or the name of a generation.
+    fn is_cached(&self, key: &str) -> bool {
+        (self.is_cached)(key) || parse(key).is_some()
+    }
+
+    /// Keeps bytes that the home store sent; bytes of a generation are held until it is known whether they belong to
+    /// it.
     fn keep(&self, era: u64, key: &str, offset: u64, bytes: &[u8], prefetched: u64) -> bool {
+        if parse(key).is_none() {
+            return self.keep_verified(era, key, offset, bytes, prefetched);
+        }
+        if self.folder.is_some() {
+            self.hold(key, offset, bytes);
+        }
+        false
+    }
+
+    /// The length of a generation from its name, if the folder has its first bytes and none of its bytes are in doubt.
+    fn known_len(&self, key: &str) -> Option<u64> {
+        let generation = parse(key).filter(|_| !self.is_in_doubt(key))?;
+        let first = generation.first.len() as u64;
+        (self.held(key, &(0..first)) == first).then_some(generation.length)
+    }
+
+    /// Keeps bytes of an object, requested in era `era`, in the folder. If `prefetched` is not 0, they count as not
+    /// read yet. Returns `false` unless all are kept.
+    fn keep_verified(&self, era: u64, key: &str, offset: u64, bytes: &[u8], prefetched: u64) -> bool {
         let Some(folder) = self.folder.as_ref().filter(|_| self.bypassed.load(Ordering::SeqCst) == 0) else {
             return false;
         };
@@ -212,7 +248,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
         return shared.home.submit(Request::ReadMany { key, ranges, buffers }); // the home store reports what is wrong
     };
     let era = shared.now();
-    // before the cache is examined, so that no prefetch begins to fetch the same bytes
+    // Begins before the cache is examined, so that no prefetch begins to fetch the same bytes.
     let waits = Waits::begin(shared);
     let pieces: Vec<Vec<Piece>> =
         ranges.iter().zip(ends).map(|((offset, _), end)| shared.pieces(&key, &(*offset..end))).collect();
@@ -220,6 +256,10 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
     let of_home = pieces.iter().flatten().filter(|piece| matches!(piece.from, Place::Home));
     let holes: Vec<(u64, usize)> =
         of_home.map(|piece| (piece.range.start, (piece.range.end - piece.range.start) as usize)).collect();
+    let confirms =
+        matches!(ranges.as_slice(), [(offset, len)] if is_first(*offset, *len)) && !holes.is_empty();
+    let asked_first = confirms.then(|| shared.asks_first());
+    let doubted = if holes.is_empty() || confirms { None } else { shared.doubted(&key) };
     let (asked, waits, spare) = if holes.is_empty() {
         drop(waits);
         (Pending::completed(Ok(Reply::Read { buffers: Vec::new() })), None, buffers)
@@ -237,14 +277,17 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
     }
     let shared = Arc::clone(shared);
     asked.then(move |outcome| {
-        let _waits = waits; // until the bytes are kept
+        let _until_kept = (waits, doubted);
         let outcome = match outcome {
             Err(error) if holes == ranges => Err(error),
-            // For a range with a hole the home store reports the error for the requested range.
+            // The request is repeated as the caller made it, so that an error names the requested ranges.
             Err(_) => return shared.home.submit(Request::ReadMany { key, ranges, buffers: spare }).wait(),
             Ok(reply) => Ok(reply.into_buffers()),
         };
         let buffers = shared.assemble((era, &key), &ranges, &pieces, outcome?, spare)?;
+        if let (Some(asked), Some(first)) = (asked_first, buffers.first()) {
+            shared.settle(&key, asked, first);
+        }
         Ok(Reply::Read { buffers })
     })
 }
@@ -252,10 +295,14 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
 impl Store for CacheStore {
     drystone_store::forward! {
         shared.home =>
-        features, describe, device, watch, unchanged, len, read_whole, list, sweep, sync, exec
+        features, describe, device, watch, unchanged, read_whole, list, sweep, sync, exec
     }
 
-    /// None: every read goes through the cache.
+    fn len(&self, key: &str) -> Result<u64> {
+        self.shared.known_len(key).map_or_else(|| self.shared.home.len(key), Ok)
+    }
+
+    /// Returns `None`, since every read goes through the cache.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
@@ -265,7 +312,7 @@ impl Store for CacheStore {
         let Some(end) = offset.checked_add(out.len() as u64).filter(|_| !out.is_empty()) else {
             return shared.home.read(key, offset, out);
         };
-        if !(shared.is_cached)(key) {
+        if !shared.is_cached(key) {
             return shared.home.read(key, offset, out);
         }
         let era = shared.now();
@@ -273,8 +320,14 @@ impl Store for CacheStore {
         let pieces = shared.pieces(key, &(offset..end));
         shared.note_read(&pieces);
         if let [Piece { from: Place::Home, .. }] = pieces.as_slice() {
+            let confirms = is_first(offset, out.len());
+            let asked = if confirms { shared.asks_first() } else { 0 };
+            let _doubted = if confirms { None } else { shared.doubted(key) };
             shared.home.read(key, offset, out)?;
             shared.keep(era, key, offset, out, 0);
+            if confirms {
+                shared.settle(key, asked, out);
+            }
             return Ok(());
         }
         drop(waits);
@@ -328,10 +381,14 @@ impl Store for CacheStore {
     fn submit(&self, request: Request) -> Pending {
         let shared = &self.shared;
         match request {
-            Request::ReadMany { key, ranges, buffers } if (shared.is_cached)(&key) && !ranges.is_empty() => {
+            Request::Len { ref key } if parse(key).is_some() => match shared.known_len(key) {
+                Some(len) => Pending::completed(Ok(Reply::Len { len })),
+                None => shared.home.submit(request),
+            },
+            Request::ReadMany { key, ranges, buffers } if shared.is_cached(&key) && !ranges.is_empty() => {
                 read_many(shared, key, ranges, buffers)
             }
-            Request::Expect { key, ranges } if (shared.is_cached)(&key) => {
+            Request::Expect { key, ranges } if shared.is_cached(&key) => {
                 let missing = |&(at, len): &(u64, u64)| {
                     let end = at.saturating_add(len);
                     let holes = shared.holes(&key, &(at..end));

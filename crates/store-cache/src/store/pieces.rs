@@ -8,6 +8,7 @@ use std::time::Instant;
 use drystone_store::Result;
 
 use super::counts::add;
+use super::doubts::is_first;
 use super::{LOADED, Shared, lock};
 use crate::flight::Flight;
 use crate::folder::{Folder, Missed};
@@ -38,7 +39,7 @@ impl Shared {
             .collect()
     }
 
-    /// Bytes of a range that the folder holds.
+    /// Number of bytes of a range that the folder holds.
     pub(super) fn held(&self, key: &str, range: &Range<u64>) -> u64 {
         let pieces = self.pieces(key, range);
         let held = pieces.iter().filter(|piece| matches!(piece.from, Place::Unit(_)));
@@ -48,7 +49,8 @@ impl Shared {
     /// Divides a range by where its bytes are.
     pub(super) fn pieces(&self, key: &str, range: &Range<u64>) -> Vec<Piece> {
         let home = |range: Range<u64>| Piece { range, from: Place::Home };
-        if self.bypassed.load(Ordering::SeqCst) > 0 {
+        let asks_first = is_first(range.start, (range.end - range.start) as usize) && self.is_in_doubt(key);
+        if self.bypassed.load(Ordering::SeqCst) > 0 || asks_first {
             return vec![home(range.clone())];
         }
         let mut pieces = match self.folder.as_ref().filter(|folder| folder.health.aside().is_none()) {
@@ -83,19 +85,54 @@ impl Shared {
         pieces
     }
 
+    /// Fills `out` from a unit, which stays open for the next load.
+    fn load_from(
+        &self,
+        folder: &Folder,
+        key: &str,
+        unit: &Range<u64>,
+        from: u64,
+        out: &mut [u8],
+    ) -> std::result::Result<(), Missed> {
+        if folder.health.aside().is_some() {
+            return Err(Missed::Failed);
+        }
+        let (known, head) = {
+            let mut index = lock(&self.index);
+            let known = index.note(key, unit);
+            (known.open.upgrade(), known.head.clone())
+        };
+        let open = match known {
+            Some(open) => Some(open),
+            None => {
+                let opened = folder.open_unit((&self.uuid, key), unit)?;
+                if let Some(opened) = &opened {
+                    lock(&self.index).note(key, unit).open = Arc::downgrade(opened);
+                }
+                opened
+            }
+        };
+        match open {
+            Some(open) => folder.load_open(&open, unit, from, out),
+            None => {
+                let head = folder.load((&self.uuid, key), unit, head, from, out)?;
+                lock(&self.index).note(key, unit).head.get_or_insert(head);
+                Ok(())
+            }
+        }
+    }
+
     /// Fills `out` from a unit. Returns `false` if that fails, so the home store must be asked.
     pub(super) fn load(&self, key: &str, unit: &Range<u64>, from: u64, out: &mut [u8]) -> bool {
         let Some(folder) = &self.folder else { return false };
-        let head = lock(&self.index).note(key, unit).head.clone();
-        match folder.load((&self.uuid, key), unit, head, from, out) {
-            Ok(head) => {
+        match self.load_from(folder, key, unit, from, out) {
+            Ok(()) => {
                 add(&self.tally.hit_bytes, out.len() as u64);
                 let mut index = lock(&self.index);
                 let known = index.note(key, unit);
-                known.head.get_or_insert(head);
                 let used = known.unread.min(out.len() as u64);
                 known.unread -= used;
-                let touches = known.touched.is_none_or(|at| at.elapsed() > Folder::touch_after());
+                let touches = known.touched.is_none_or(|at| at.elapsed() > Folder::touch_interval());
                 if touches {
                     known.touched = Some(Instant::now());
                 }
@@ -127,8 +164,7 @@ impl Shared {
         }
     }
 
-    /// Fills `out` with a piece that is not in the home store's part. Returns `false` if the home store must be asked
-    /// after all.
+    /// Fills `out` with a piece from a unit or a flight. Returns `false` if the home store must be asked.
     pub(super) fn fill(&self, key: &str, piece: &Piece, out: &mut [u8]) -> bool {
         match &piece.from {
             Place::Home => false,
@@ -151,7 +187,8 @@ impl Shared {
         add(&self.tally.home_bytes, bytes);
     }
 
-    /// The buffers of ranges whose pieces partly came from the home store, in order.
+    /// Fills the buffers of ranges, in order. `from_home` holds the bytes of the pieces that were read from the home
+    /// store.
     pub(super) fn assemble(
         &self,
         (era, key): (u64, &str),

@@ -1,7 +1,7 @@
 //! Fetches ranges before they are read.
 //!
 //! Invariants
-//! - a prefetch waits while a read waits for home;
+//! - a prefetch waits while a read waits for the home store;
 //! - a prefetched range is claimed first, so that a later read waits for it instead of fetching it again.
 
 use std::ops::Range;
@@ -14,6 +14,7 @@ use drystone_store::Request;
 use super::counts::add;
 use super::{CacheStore, LONGEST, Shared, lock};
 use crate::flight::Flight;
+use crate::generation::parse;
 
 /// The most memory, in bytes, for prefetched bytes that are under way to the folder, or that no folder holds.
 pub const MOST_HELD: u64 = 8 << 20;
@@ -21,7 +22,7 @@ pub const MOST_HELD: u64 = 8 << 20;
 const PATIENCE: Duration = Duration::from_micros(200);
 
 impl CacheStore {
-    /// Bytes that may be prefetched and not read yet.
+    /// The most bytes that may be prefetched before they are read.
     pub fn room(&self) -> u64 {
         let of_folder = self.shared.folder.as_ref().filter(|folder| folder.health.aside().is_none());
         of_folder.map_or(MOST_HELD, |folder| (folder.budget() / 4).max(MOST_HELD.min(folder.budget())))
@@ -34,7 +35,9 @@ impl CacheStore {
         let shared = &self.shared;
         let most = shared.home.features().far.map_or(4, |far| far.requests.max(1)) as usize;
         let mut under_way: Vec<Arc<Flight>> = Vec::new();
-        'all: for (key, range) in wanted.iter().filter(|(key, _)| (shared.is_cached)(key)) {
+        'all: for (key, range) in
+            wanted.iter().filter(|(key, _)| (shared.is_cached)(key) && parse(key).is_none())
+        {
             for hole in shared.holes(key, range) {
                 for at in (hole.start..hole.end).step_by(LONGEST as usize) {
                     let range = at..hole.end.min(at + LONGEST);
@@ -50,14 +53,14 @@ impl CacheStore {
                         || !lock(&shared.flights).make_room(len, MOST_HELD)
                     {
                         if under_way.is_empty() {
-                            break 'all; // the held bytes must be read first
+                            break 'all; // no space is free until the held bytes are read
                         }
                         if !go_on() {
                             break 'all;
                         }
-                        shared.land(&under_way.remove(0));
+                        shared.store_flight(&under_way.remove(0));
                     }
-                    // Checked again: a read for which the prefetch waited may have fetched it.
+                    // `claim` examines the range again, since a read may have fetched it while the prefetch waited.
                     let claimed = loop {
                         match shared.claim(key, &range) {
                             Some(claimed) => break claimed,
@@ -76,7 +79,7 @@ impl CacheStore {
                 }
             }
         }
-        under_way.iter().for_each(|flight| shared.land(flight));
+        under_way.iter().for_each(|flight| shared.store_flight(flight));
     }
 }
 
@@ -96,8 +99,8 @@ impl Shared {
         Some(claimed)
     }
 
-    /// Waits for a flight, and stores it in the folder if it belongs there.
-    fn land(&self, flight: &Arc<Flight>) {
+    /// Waits for a flight, and moves its bytes to the folder if there is one.
+    fn store_flight(&self, flight: &Arc<Flight>) {
         match flight.bytes() {
             Some(bytes) => {
                 if self.folder.is_some()

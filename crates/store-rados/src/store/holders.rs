@@ -9,7 +9,8 @@ use super::RadosStore;
 use crate::connection::Connection;
 
 impl RadosStore {
-    /// The storage daemon that serves each of the keys, as `osd.3`; `None` where none serves it now. The object need not exist.
+    /// The storage daemon that serves each of the keys, as `osd.3`; `None` where none serves it now. The object need
+    /// not exist.
     ///
     /// It is a request to a monitor for each key, one after the other: for pictures and tables, not for reads.
     pub fn holders(&self, keys: &[String]) -> Result<Vec<Option<String>>> {
@@ -45,8 +46,8 @@ impl RadosStore {
         let text = CString::new(text).map_err(no_text)?;
         let mut command = [text.as_ptr()];
         let (mut out, mut out_len) = (std::ptr::null_mut::<c_char>(), 0);
-        // SAFETY: the command is one text that ends with a zero; there is no input; the places for the output are ours, and a null place
-        // means that the message is not wanted.
+        // SAFETY: the command is one text that ends with a zero; there is no input; the places for the output are ours,
+        // and a null place means that the message is not wanted.
         let code = unsafe {
             (api.rados_mon_command)(
                 cluster,

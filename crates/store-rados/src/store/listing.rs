@@ -1,7 +1,7 @@
 //! Names of a namespace: the placement groups of a pool are asked, each for its own, some at once.
 //!
-//! A pool has hundreds of placement groups, and each is a round trip, whatever it holds. A commit waits for a listing, so groups are
-//! not asked one after the other.
+//! A pool has hundreds of placement groups, and each is a round trip, whatever it holds. A commit waits for a listing,
+//! so groups are not asked one after the other.
 
 use std::ops::Range;
 
@@ -105,8 +105,8 @@ impl RadosStore {
         let (mut names, mut found) = (Vec::new(), vec![Listed::NONE; NAMES]);
         while at.is_before(&end) {
             let mut next = at.at;
-            // SAFETY: the cursors are live, the next place is filled into the one that was given; there is no filter; there is room
-            // for as many items as are asked for.
+            // SAFETY: the cursors are live, the next place is filled into the one that was given; there is no filter;
+            // there is room for as many items as are asked for.
             let code = unsafe {
                 (api.rados_object_list)(
                     io,
@@ -123,7 +123,8 @@ impl RadosStore {
                 return Err(self.failed(prefix, "list", code));
             };
             for item in found.iter().take(many).filter(|item| !item.name.is_null()) {
-                // SAFETY: librados gave a text of this length, without a zero behind it, that lives until the items are freed.
+                // SAFETY: librados gave a text of this length, without a zero behind it, that lives until the items are
+                // freed.
                 let name = unsafe { std::slice::from_raw_parts(item.name.cast::<u8>(), item.name_len) };
                 let key = std::str::from_utf8(name).ok().and_then(|name| self.inner.address.key(name));
                 if let Some(key) = key.filter(|key| key.starts_with(prefix) && validate_key(key).is_ok()) {

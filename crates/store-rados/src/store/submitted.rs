@@ -100,7 +100,8 @@ impl RadosStore {
             tell(
                 api,
                 &connection.under_way,
-                // SAFETY: the buffer belongs to the gathering, which lives until all its operations are complete, and is not moved.
+                // SAFETY: the buffer belongs to the gathering, which lives until all its operations are complete, and
+                // is not moved.
                 |completion| unsafe {
                     (api.rados_aio_read)(io, object.as_ptr(), completion, place.0.cast(), len, offset)
                 },
@@ -130,7 +131,8 @@ impl RadosStore {
         tell(
             api,
             &connection.under_way,
-            // SAFETY: librados copies names and input before it returns; the output's memory is held by what is told, and not moved.
+            // SAFETY: librados copies names and input before it returns; the output's memory is held by what is told,
+            // and not moved.
             |completion| unsafe {
                 (api.rados_aio_exec)(
                     io,

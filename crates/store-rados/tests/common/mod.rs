@@ -17,7 +17,8 @@ fn script() -> PathBuf {
 }
 
 impl Cluster {
-    /// The one whose configuration a variable names, or one that is started with these arguments; `None` where Ceph is not installed.
+    /// The one whose configuration a variable names, or one that is started with these arguments; `None` where Ceph is
+    /// not installed.
     pub fn get(variable: &str, arguments: &[&str]) -> Option<Cluster> {
         if let Ok(conf) = std::env::var(variable) {
             return Some(Cluster { conf, started: None });

@@ -19,11 +19,12 @@ pub struct Drained {
 impl TieredStore {
     /// Records that the part is complete, so that it may be drained.
     pub fn close_part(&self, key: &str) {
-        self.close_part_of(key, None);
+        self.close_part_at(key, None);
     }
 
-    /// The same for a part that ends with this step. Older steps are drained first, whichever process wrote them.
-    pub fn close_part_of(&self, key: &str, step: Option<u64>) {
+    /// Like [`close_part`](Self::close_part), for a part that ends with this step. Older steps are drained first,
+    /// whichever process wrote them.
+    pub fn close_part_at(&self, key: &str, step: Option<u64>) {
         let now = self.tick();
         guard(&self.open).remove(key);
         if let Some(one) = self.lock().get_mut(key) {
@@ -45,6 +46,12 @@ impl TieredStore {
         drain::order(staged.iter().filter_map(waits).collect())
     }
 
+    /// Whether a part is in a tier that is not in use because it failed.
+    pub fn is_in_failed_tier(&self, key: &str) -> bool {
+        let tier = self.find(key).and_then(|one| self.tiers().get(one.tier));
+        tier.is_some_and(|tier| tier.health.aside().is_some())
+    }
+
     /// Drains closed parts, oldest first, as long as `go_on` returns true before each.
     pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> Result<Drained> {
         let mut done = Drained::default();
@@ -52,7 +59,7 @@ impl TieredStore {
             if !go_on() {
                 break;
             }
-            self.bring_home(&part.key)?;
+            self.drain_part(&part.key)?;
             done.parts += 1;
             done.bytes += part.bytes;
         }
@@ -76,15 +83,15 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Whether nothing is left to drain, to sync at home, or to remove from a registration.
+    /// Whether the home store has all closed parts on stable storage.
     pub fn is_drained(&self) -> bool {
         let staged = self.lock();
         !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
     }
 
-    /// Evicts copies of parts that the home store has on stable storage, and removes folders that are empty then. Call
-    /// it when the container is no longer used here.
-    pub fn give_up_copies(&self) {
+    /// Evicts copies of parts that the home store has on stable storage, and removes folders that become empty. Call it
+    /// when the container is no longer used here: other handles adopt the other parts from now on.
+    pub fn evict_copies(&self) {
         for number in 0..self.tiers().len() {
             self.make_room(number, u64::MAX);
         }
@@ -95,5 +102,6 @@ impl TieredStore {
                 tier.tidy();
             }
         }
+        self.release();
     }
 }

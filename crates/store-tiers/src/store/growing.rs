@@ -39,7 +39,7 @@ impl TieredStore {
         let copies: Vec<Copy> =
             self.copies().into_iter().filter(|(tier, _)| *tier == number).map(|(_, copy)| copy).collect();
         for gone in evict::evict(&copies, need) {
-            // From here on, readers use the home store; a read under way finishes, or uses the home store too.
+            // From here on, reads use the home store. A read under way either finishes or falls back to the home store.
             self.lock().remove(&gone.key);
             if let Some(tier) = self.tiers().get(number) {
                 let _ = tier.doing(|store| store.delete(&gone.key));
@@ -47,7 +47,7 @@ impl TieredStore {
         }
     }
 
-    /// Where `need` more bytes go, from this tier on, after evictions.
+    /// Chooses a place for `need` more bytes, from tier `from` on. Evicts copies if the tier needs the space.
     pub(super) fn choose(&self, need: u64, from: usize) -> Placed {
         let mut placed = place(need, &self.rooms(), from);
         if placed == Placed::Home && !self.home.features().append {

@@ -1,11 +1,11 @@
-//! Local files, for parts that are files: at home, or in a tier that is a folder.
+//! [`LocalFiles`] for parts that are files: at home, or in a tier that is a folder.
 
 use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, by_requests, forward_files};
 
 use super::TieredStore;
 
 impl TieredStore {
-    /// The files that hold an object whose place is known. If `None`, reads look up its place.
+    /// The local files that hold an object; `None` if a read must look up where the object lies.
     fn files_of(&self, key: &str) -> Option<&dyn LocalFiles> {
         match self.find(key) {
             Some(one) => {
@@ -23,7 +23,7 @@ impl LocalFiles for TieredStore {
     forward_files!(files_of => prefetch, prefetch_shared, map, preallocate, evict);
 
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        // A part of this handle may be evicted during the read. It is read before any of its bytes are passed on.
+        // A part of this handle may be evicted during the read, so all its bytes are read before `seen` gets any.
         match self.files_of(key).filter(|_| self.find(key).is_none()) {
             Some(files) => files.read_seen(key, offset, out, seen),
             None => by_requests::read_seen(self, key, offset, out, seen),
@@ -51,7 +51,7 @@ impl LocalFiles for TieredStore {
     fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
         for part in first {
             if self.find(part).is_some() {
-                self.bring_home(part)?;
+                self.drain_part(part)?;
             }
         }
         match self.home.local() {

@@ -4,13 +4,13 @@
 //! - a part is in at most one tier, and may be at home as well;
 //! - a tier drops a part only if the home store has all of it on stable storage, and it is not pinned;
 //! - a request that the home store can answer does not fail because a tier failed;
-//! - a registered part exists in any place: it has a length, and reads that cannot be answered name its node.
+//! - a registered part has a length wherever it lies, and the error of a read that cannot reach it names its node.
 
-mod bring;
+mod drain_part;
 mod draining;
 mod growing;
 mod local;
-mod near;
+mod node_copies;
 mod owner;
 mod redundancy;
 
@@ -29,8 +29,8 @@ use crate::appends::Appends;
 use crate::registry::{Node, Registry, guard};
 use crate::staged::{Staged, Sum};
 use crate::tier::{Tier, TierState};
-use bring::Moving;
-use near::Folders;
+use drain_part::Moving;
+use node_copies::Folders;
 use owner::Owned;
 use redundancy::Redundancy;
 
@@ -66,25 +66,25 @@ pub struct TieredStore {
     appends: Appends,
 }
 
-/// Whether objects with this key are in tiers: log parts.
+/// Whether a key is a log part; these objects go to tiers.
 fn is_log_part(key: &str) -> bool {
     key.starts_with("log/")
 }
 
-/// Whether a key is a segment, for the store of a container. Step records go to the home store at once, so that a
-/// commit on any node finds them.
+/// Whether a key is a segment; in the store of a container, only segments go to tiers. Step records go to the home
+/// store at once, so that a commit on any node finds them.
 fn is_segment(key: &str) -> bool {
     key.starts_with("log/") && key.ends_with(".seg")
 }
 
 impl TieredStore {
-    /// A store with tiers, nearest first, over the home store of a container. Nothing is registered: no other process
-    /// may read it.
+    /// A store with tiers, nearest first, over the home store of a container. Nothing is registered, so no other
+    /// process may read the container.
     pub fn new(tiers: Vec<Tier>, home: Arc<dyn Store>) -> Self {
         Self::for_keys(tiers, home, is_log_part)
     }
 
-    /// The same, with another rule for which objects are in tiers.
+    /// Like [`new`](Self::new); `is_part` decides which objects go to tiers.
     pub fn for_keys(tiers: Vec<Tier>, home: Arc<dyn Store>, is_part: fn(&str) -> bool) -> Self {
         let store = Self::over(home, is_part, None);
         store.attach(tiers);
@@ -115,7 +115,7 @@ impl TieredStore {
         }
     }
 
-    /// Uses these tiers from now on, nearest first. Returns `false` if others are in use already. Call it before
+    /// Uses these tiers from now on, nearest first. Returns `false` if tiers are attached already. Call it before
     /// anything is written.
     pub fn attach(&self, tiers: Vec<Tier>) -> bool {
         let reads = tiers.iter().map(|_| AtomicU64::new(0)).collect();
@@ -173,7 +173,7 @@ impl TieredStore {
         Ok(staged.len())
     }
 
-    /// Keeps the part in its tier until it has been unpinned equally often; returns whether it is in a tier.
+    /// Pins the part: its tier does not evict it until every pin is undone. Returns whether the part is in a tier.
     pub fn pin(&self, key: &str) -> bool {
         self.lock().get_mut(key).map(|one| one.pinned = one.pinned.saturating_add(1)).is_some()
     }
@@ -185,7 +185,7 @@ impl TieredStore {
         }
     }
 
-    /// One row for each tier.
+    /// The state of each tier, except a volatile one.
     pub fn rows(&self) -> Vec<TierState> {
         let staged = self.lock();
         let row = |(number, tier): (usize, &Tier)| {
@@ -252,7 +252,7 @@ impl Store for TieredStore {
     fn features(&self) -> Features {
         let home = self.home.features();
         if self.registry.is_some() {
-            // As at home, only the writer that uses this store appends to segments in tiers.
+            // A segment has one writer, in a tier as at home, so the features of the home store stay valid.
             let uploads = home.uploads && !self.has_tiers();
             return Features { write_at: false, exec: false, uploads, ..home };
         }
@@ -267,8 +267,8 @@ impl Store for TieredStore {
         }
     }
 
-    /// The files of a container at home: parts whose place is known are read there. Otherwise `None`, since a part may
-    /// move.
+    /// For a container whose home store has local files: this store, which reads a part from its file. Otherwise
+    /// `None`, since a part may move.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
     }
@@ -296,7 +296,13 @@ impl Store for TieredStore {
             }
             Err(error) => {
                 let evicted = self.find(key).is_none();
-                if evicted || one.is_home() { self.home.read(key, offset, out) } else { Err(error) }
+                // After this handle was closed, another one may have drained the part.
+                let is_gone = one.closed.is_some() && matches!(error, StoreError::NotFound { .. });
+                match evicted || one.is_home() {
+                    true => self.home.read(key, offset, out),
+                    false if is_gone && self.home.read(key, offset, out).is_ok() => Ok(()),
+                    false => Err(error),
+                }
             }
         }
     }
@@ -335,7 +341,7 @@ impl Store for TieredStore {
         if at > 0 {
             return self.home.append(key, at, parts);
         }
-        // The parts of a container's writer are new, since its number is.
+        // A container's writer has a new number, so none of its parts can exist. Other stores need the check.
         if self.registry.is_none() && self.home.exists(key)? {
             return Err(StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() });
         }
@@ -377,7 +383,8 @@ impl Store for TieredStore {
         if let Some(registry) =
             self.registry.as_ref().filter(|_| prefix.starts_with("log/") || prefix.is_empty())
         {
-            // Before the home store is listed: parts that are no longer registered are found there.
+            // The registrations are read before the home store is listed: a part that is drained in between is found at
+            // home.
             registry.is_outdated();
             let found = registry.look(self.home.as_ref())?;
             let said = found.parts.iter().filter(|(key, _)| key.starts_with(prefix));
@@ -403,7 +410,7 @@ impl Store for TieredStore {
         }
     }
 
-    /// Drains parts first: a tier guarantees nothing about power cuts.
+    /// Drains parts first, since bytes in a tier may not survive a power cut.
     fn sync(&self, keys: &[&str]) -> Result<()> {
         for key in keys {
             self.prepare_sync(key)?;
@@ -421,7 +428,7 @@ impl Store for TieredStore {
 
     fn submit(&self, request: Request) -> Pending {
         if let Request::Sync { keys } = &request {
-            // The home store syncs it after everything that was submitted to it before.
+            // The home store executes the sync after all requests that were submitted to it before.
             return match keys.iter().try_for_each(|key| self.prepare_sync(key)) {
                 Ok(()) => self.home.submit(request),
                 Err(e) => Pending::completed(Err(e)),
@@ -429,7 +436,7 @@ impl Store for TieredStore {
         }
         let other = |key: &str| match self.find(key) {
             Some(_) => false,
-            // A read of it will report what is wrong.
+            // If the registrations cannot be read, the request reports the error.
             None => self.registered(key).is_ok_and(|said| said.is_none()),
         };
         let at_home = match &request {
@@ -457,24 +464,24 @@ impl Store for TieredStore {
 }
 
 impl TieredStore {
-    /// Drains an object that is to be synced at home.
+    /// Drains an object before it is synced at home.
     fn prepare_sync(&self, key: &str) -> Result<()> {
         validate_key(key)?;
         if self.find(key).is_some() {
-            return self.bring_home(key);
+            return self.drain_part(key);
         }
         match self.registered(key)? {
             Some(said)
                 if self.home.len(key).is_ok_and(|len| len < said.part.length)
                     || !self.home.exists(key)? =>
             {
-                Err(self.not_home(key, &said))
+                Err(self.not_yet_home(key, &said))
             }
             _ => Ok(()),
         }
     }
 
-    /// Records that a manifest is read, which may name parts that are not known yet.
+    /// Marks the registrations as outdated if the object is a manifest, which may name parts that are not known yet.
     fn notice(&self, key: &str) {
         if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
             registry.is_outdated();

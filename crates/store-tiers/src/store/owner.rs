@@ -1,29 +1,33 @@
 //! Ownership of parts: locks of writers, registrations, and parts of dead processes.
 //!
 //! Invariants
-//! - a part is registered before any object at home names it, and until the home store has it on stable storage;
+//! - a part is registered before any object at home names it, and stays so until the home store has it on stable
+//!   storage;
 //! - only the holder of a writer's lock drains its parts, evicts them, or changes its registration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 
 use drystone_format::keys;
-use drystone_format::staged::{MAX_PARTS, Registration, StagedPart};
+use drystone_format::staged::{MAX_FOLDERS, MAX_PARTS, Registration, StagedPart};
 use drystone_store::{PutMode, Reply, Request, Result, Store, StoreError, StoreExt};
 
 use super::TieredStore;
+use super::node_copies::{Presence, is_gone};
 use crate::registry::{Registered, guard};
 use crate::staged::{Staged, Sum};
 
 /// A writer whose parts belong to this handle, and its last registration.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
-    /// Its lock in each tier where it could be taken.
+    /// The writer's lock in each tier where it could be taken.
     locks: Vec<File>,
+    /// Whether other handles may adopt the parts: the locks were released.
+    released: bool,
     registered: Option<Vec<u8>>,
     /// Whether it was left by a process that died.
     adopted: bool,
-    /// Parts that are registered, and neither in a tier nor at home. Only a recovery gives them up.
+    /// Registered parts that are neither in a tier nor at home. Only a recovery gives them up.
     missing: Vec<StagedPart>,
 }
 
@@ -38,6 +42,9 @@ pub struct Away {
     pub step: Option<u64>,
     /// Its length in bytes.
     pub bytes: u64,
+    /// Whether a tier of this node should have it and answers that it does not. A tier that does not answer may have
+    /// it.
+    pub missing: bool,
 }
 
 pub(crate) fn writer_of(key: &str) -> Option<(u64, u32)> {
@@ -49,7 +56,8 @@ impl TieredStore {
     pub(crate) fn own(&self, key: &str) -> Result<()> {
         let (Some((writer, _)), true) = (writer_of(key), self.registry.is_some()) else { return Ok(()) };
         let mut owners = guard(&self.owners);
-        if owners.contains_key(&writer) {
+        let before = owners.get(&writer).map(|owned| owned.released);
+        if before == Some(false) {
             return Ok(());
         }
         let mut owned = Owned::default();
@@ -65,11 +73,43 @@ impl TieredStore {
                         source: std::io::ErrorKind::WouldBlock.into(),
                     });
                 }
-                // No part goes to a tier where other processes could not see that its owner is alive.
+                // Without the lock, other processes could not see that the owner is alive, so the tier gets no parts.
                 Err(error) => tier.health.failed(error.to_string()),
             }
         }
+        if before == Some(true) {
+            self.keep_registered(writer, &mut owned)?;
+        }
         owners.insert(writer, owned);
+        Ok(())
+    }
+
+    /// Lets other handles adopt the parts of writers that have no open part.
+    pub(crate) fn release(&self) {
+        let open: BTreeSet<u64> = {
+            let staged = self.lock();
+            let open = staged.iter().filter(|(_, one)| one.closed.is_none());
+            open.filter_map(|(key, _)| writer_of(key)).map(|(writer, _)| writer).collect()
+        };
+        for (_, owned) in guard(&self.owners).iter_mut().filter(|(writer, _)| !open.contains(writer)) {
+            owned.locks.clear();
+            owned.released = true;
+        }
+    }
+
+    /// Takes a writer back whose parts were released: those that others have drained since are dropped, and registered
+    /// ones that this handle does not find stay registered.
+    fn keep_registered(&self, writer: u64, owned: &mut Owned) -> Result<()> {
+        let Some(registry) = &self.registry else { return Ok(()) };
+        let said = registry.read(self.home.as_ref(), &keys::staged(&registry.node.name, writer), writer)?;
+        let mut left: BTreeMap<u32, StagedPart> =
+            said.iter().flat_map(|said| &said.parts).map(|part| (part.part, *part)).collect();
+        owned.registered = said.map(|said| said.encode());
+        self.lock().retain(|key, one| {
+            let part = writer_of(key).filter(|(of, _)| *of == writer).map(|(_, part)| part);
+            part.is_none_or(|part| left.remove(&part).is_some() || one.closed.is_none())
+        });
+        owned.missing.extend(left.into_values());
         Ok(())
     }
 
@@ -77,7 +117,7 @@ impl TieredStore {
     /// registration if there are none.
     pub fn register(&self, writer: u64) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
-        self.leave_memory(writer)?;
+        self.drain_memory(writer)?;
         let mut owners = guard(&self.owners);
         let Some(owned) = owners.get_mut(&writer) else { return Ok(()) };
         let mut parts = owned.missing.clone();
@@ -106,13 +146,23 @@ impl TieredStore {
             return Ok(());
         }
         let text = |folder: &std::path::Path| folder.to_string_lossy().into_owned();
+        let mut folders: Vec<String> =
+            self.tiers().iter().filter_map(|tier| tier.folder().map(text)).collect();
+        // The parts that this handle does not find may lie in a folder that an earlier handle used.
+        if !owned.missing.is_empty() {
+            let before = owned.registered.as_ref().and_then(|bytes| Registration::decode(bytes).ok());
+            folders.extend(before.into_iter().flat_map(|said| said.folders));
+            let mut seen = BTreeSet::new();
+            folders.retain(|folder| seen.insert(folder.clone()));
+            folders.truncate(MAX_FOLDERS);
+        }
         let registration = Registration {
             uuid: registry.uuid,
             writer,
             node: registry.node.name.clone(),
             group: registry.node.group.clone(),
             boot: registry.node.boot.clone(),
-            folders: self.tiers().iter().filter_map(|tier| tier.folder().map(text)).collect(),
+            folders,
             parts,
         };
         let bytes = registration.encode();
@@ -124,7 +174,7 @@ impl TieredStore {
     }
 
     /// Drains closed parts of a writer that are in the memory of this process.
-    fn leave_memory(&self, writer: u64) -> Result<()> {
+    fn drain_memory(&self, writer: u64) -> Result<()> {
         let volatile = |number: usize| self.tiers().get(number).is_some_and(|tier| tier.volatile);
         let of = |key: &str| writer_of(key).is_some_and(|(of, _)| of == writer);
         let held: Vec<String> = {
@@ -134,7 +184,7 @@ impl TieredStore {
             held.map(|(key, _)| key.clone()).collect()
         };
         for key in held {
-            self.bring_home(&key)?;
+            self.drain_part(&key)?;
             self.home.sync(&[&key])?;
             if let Some(one) = self.lock().remove(&key)
                 && let Some(tier) = self.tiers().get(one.tier)
@@ -182,7 +232,7 @@ impl TieredStore {
 
     /// Adopts the parts that dead processes of this node left in the tiers. Registered parts are drained from now on;
     /// others were never guaranteed and are removed. Returns how many parts wait.
-    pub fn adopt_dead(&self) -> Result<usize> {
+    pub fn adopt_orphans(&self) -> Result<usize> {
         let Some(registry) = &self.registry else { return self.adopt() };
         let mut left: BTreeMap<u64, Vec<(String, usize, u64)>> = BTreeMap::new();
         for (number, tier) in self.tiers().iter().enumerate() {
@@ -205,14 +255,14 @@ impl TieredStore {
         let mut waiting = 0;
         for (writer, found) in left {
             if !guard(&self.owners).contains_key(&writer) {
-                waiting += self.adopt_writer(writer, found)?;
+                waiting += self.adopt_parts_of(writer, found)?;
             }
         }
         Ok(waiting)
     }
 
     /// Adopts the parts that one writer left, unless it is alive. `found` has key, tier and length of its parts.
-    fn adopt_writer(&self, writer: u64, found: Vec<(String, usize, u64)>) -> Result<usize> {
+    fn adopt_parts_of(&self, writer: u64, found: Vec<(String, usize, u64)>) -> Result<usize> {
         let Some(registry) = &self.registry else { return Ok(0) };
         let mut owned = Owned { adopted: true, ..Owned::default() };
         for tier in self.tiers() {
@@ -246,7 +296,7 @@ impl TieredStore {
                 sum: Sum::Said(said.crc),
                 closed: Some(said.step.map_or(0, |step| step.saturating_add(1))),
                 step: said.step,
-                home: self.at_home(&key)?,
+                home: self.length_at_home(&key)?,
                 ..Staged::new(number)
             };
             self.lock().insert(key, one);
@@ -254,7 +304,7 @@ impl TieredStore {
         }
         for (part, said) in known {
             let key = keys::segment(writer, part);
-            if !lost.contains_key(&key) && self.at_home(&key)?.is_none_or(|len| len < said.length) {
+            if !lost.contains_key(&key) && self.length_at_home(&key)?.is_none_or(|len| len < said.length) {
                 owned.missing.push(said);
             }
         }
@@ -262,7 +312,7 @@ impl TieredStore {
         Ok(waiting)
     }
 
-    fn at_home(&self, key: &str) -> Result<Option<u64>> {
+    fn length_at_home(&self, key: &str) -> Result<Option<u64>> {
         match self.home.len(key) {
             Ok(len) => Ok(Some(len)),
             Err(StoreError::NotFound { .. }) => Ok(None),
@@ -270,27 +320,51 @@ impl TieredStore {
         }
     }
 
-    /// Registered parts that no tier has: those of this node, and those of nodes that the caller declares lost.
-    pub fn lost(&self, lost_nodes: &[String]) -> Result<Vec<Away>> {
-        let Some(registry) = &self.registry else { return Ok(Vec::new()) };
+    /// Registered parts that no tier has: those of this node, and those of nodes that the caller declares lost. Parts
+    /// in a tier that does not answer are not lost, unless their node was declared so.
+    pub fn lost_parts(&self, lost_nodes: &[String]) -> Result<Vec<Away>> {
+        if self.registry.is_none() {
+            return Ok(Vec::new());
+        }
         let mut lost = Vec::new();
         for away in self.away()? {
             let key = keys::segment(away.part.0, away.part.1);
             let said_lost = lost_nodes.contains(&away.node);
-            if self.find(&key).is_some() || (away.node != registry.node.name && !said_lost) {
+            if !away.missing && !said_lost {
+                continue;
+            }
+            self.is_missing_from_now(&key, away.missing);
+            if self.find(&key).is_some() {
                 continue;
             }
             let Some(said) = self.registered(&key)? else { continue };
-            let has = |store: &std::sync::Arc<dyn Store>| store.len(&key).is_ok_and(|len| len >= away.bytes);
-            if !self.near(&said).iter().any(has) {
+            if self.presence(&key, &said, away.bytes) != Presence::Here {
                 lost.push(away);
             }
         }
         Ok(lost)
     }
 
-    /// From now on, these parts count as missing for this handle.
-    pub fn give_up(&self, lost: &[Away]) -> Result<()> {
+    /// The folders that the registration of a part names, for messages.
+    pub fn folders_in_words(&self, (writer, part): (u64, u32)) -> String {
+        match self.registered(&keys::segment(writer, part)) {
+            Ok(Some(said)) => said.folders.join(", "),
+            _ => "unknown folders".to_owned(),
+        }
+    }
+
+    /// If `missing`, and this handle wrote or adopted the part: drops the part from the staged ones and keeps it
+    /// registered.
+    fn is_missing_from_now(&self, key: &str, missing: bool) {
+        let Some((writer, part)) = writer_of(key).filter(|_| missing) else { return };
+        let Some(one) = self.lock().remove(key) else { return };
+        if let (Some(crc), Some(owned)) = (one.crc(), guard(&self.owners).get_mut(&writer)) {
+            owned.missing.push(StagedPart { part, length: one.len, crc, step: one.step });
+        }
+    }
+
+    /// Treats these parts as missing in this handle from now on.
+    pub fn mark_missing(&self, lost: &[Away]) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let mut parts = BTreeMap::new();
         for away in lost {
@@ -299,18 +373,18 @@ impl TieredStore {
                 parts.insert(key, said);
             }
         }
-        registry.give_up(parts);
+        registry.mark_missing(parts);
         Ok(())
     }
 
     /// Removes the registrations of parts that were given up, once no object names them any more.
-    pub fn forget_given_up(&self) -> Result<()> {
+    pub fn unregister_missing(&self) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let given_up = registry.given_up();
         self.unregister(given_up.into_iter().filter_map(|(key, said)| Some((said.node, writer_of(&key)?))))
     }
 
-    /// Removes parts from the registrations, given as node, writer and number.
+    /// Removes parts from their registrations. Each part is given as node, writer and number.
     pub(crate) fn unregister(&self, parts: impl Iterator<Item = (String, (u64, u32))>) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let mut of: BTreeMap<(String, u64), BTreeSet<u32>> = BTreeMap::new();
@@ -337,7 +411,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// The present parts of all nodes that are not at home.
+    /// The parts of all nodes that are not at home now.
     pub fn away(&self) -> Result<Vec<Away>> {
         let mut all = Vec::new();
         let Some(registry) = &self.registry else { return Ok(all) };
@@ -361,21 +435,37 @@ impl TieredStore {
                 Err(other) => return Err(other),
             };
             if let (false, Some(part)) = (is_home, writer_of(&key)) {
-                all.push(Away { node: said.node, part, step: said.part.step, bytes: said.part.length });
+                let (step, bytes) = (said.part.step, said.part.length);
+                let missing = said.node == node
+                    && self.presence(&key, &said, bytes) == Presence::Gone
+                    && self.length_at_home(&key)?.is_none_or(|len| len < bytes);
+                all.push(Away { node: said.node, part, step, bytes, missing });
             }
         }
-        for (key, one) in
-            self.lock().iter().filter(|(_, one)| one.closed.is_some() && !one.is_home() && one.len > 0)
-        {
-            if let Some(part) = writer_of(key) {
-                all.push(Away { node: node.clone(), part, step: one.step, bytes: one.len });
+        let is_away = |one: &Staged| one.closed.is_some() && !one.is_home() && one.len > 0;
+        let own: Vec<(String, Staged)> = {
+            let staged = self.lock();
+            staged
+                .iter()
+                .filter(|(_, one)| is_away(one))
+                .map(|(key, one)| (key.clone(), one.clone()))
+                .collect()
+        };
+        for (key, one) in own {
+            let Some(part) = writer_of(&key) else { continue };
+            let gone =
+                self.tiers().get(one.tier).is_none_or(|tier| is_gone(tier.store.as_ref(), &key, one.len));
+            // The part may have been drained and evicted meanwhile.
+            if gone && !self.find(&key).is_some_and(|now| is_away(&now)) {
+                continue;
             }
+            all.push(Away { node: node.clone(), part, step: one.step, bytes: one.len, missing: gone });
         }
         all.sort();
         Ok(all)
     }
 
-    /// Damaged registrations, and what is wrong with each.
+    /// Damaged registrations by key, each with the reason.
     pub fn broken(&self) -> Result<BTreeMap<String, String>> {
         let Some(registry) = &self.registry else { return Ok(BTreeMap::new()) };
         Ok(registry.look(self.home.as_ref())?.broken.clone())

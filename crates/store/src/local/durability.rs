@@ -101,7 +101,7 @@ impl Durability {
     }
 }
 
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
         // Some network file systems cannot sync folders because every change is synchronous.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),

@@ -13,6 +13,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::atomic_file::{self, Placed};
+use super::durability::sync_folder;
 use super::{transfer, tree};
 use crate::{Result, StoreError, validate_key};
 
@@ -22,6 +23,7 @@ const COMPARED: usize = 64 << 10;
 /// One upload to an object of a local folder.
 #[derive(Debug)]
 pub struct Staging {
+    root: PathBuf,
     path: PathBuf,
     staged: PathBuf,
     key: String,
@@ -47,14 +49,20 @@ impl Staging {
         }
         let path = root.join(key);
         let staged = path.with_file_name(format!("{}{id}.upload", tree::TEMPORARY));
-        Ok(Staging { path, staged, key: key.to_owned(), store })
+        Ok(Staging { root: root.to_owned(), path, staged, key: key.to_owned(), store })
     }
 
-    /// Opens the staged file, or with `begins` makes it where there is none. `NotFound`: nothing of this upload is
-    /// here, or the folder of the object is not.
+    /// Opens the staged file, or with `begins` makes it where there is none, and the folder of the object. `NotFound`:
+    /// nothing of this upload is here, or the root is not.
     pub fn open(&self, begins: bool) -> Result<Staged> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(begins).truncate(false).open(&self.staged);
+        options.read(true).write(true).create(begins).truncate(false);
+        let file = match options.open(&self.staged) {
+            Err(error) if begins && error.kind() == ErrorKind::NotFound => {
+                self.make_folder().and_then(|()| options.open(&self.staged))
+            }
+            opened => opened,
+        };
         let file = file.map_err(|error| self.error("upload", error))?;
         Ok(Staged { file, key: self.key.clone(), store: self.store.clone() })
     }
@@ -96,6 +104,14 @@ impl Staging {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Makes the folder of the object, and its name durable: the store that syncs the object may know the folder from
+    /// before it was removed.
+    fn make_folder(&self) -> io::Result<()> {
+        tree::create_folders(&self.root, &self.path)?;
+        let mut above = self.path.ancestors().skip(2).take_while(|folder| folder.starts_with(&self.root));
+        above.try_for_each(sync_folder)
     }
 
     fn error(&self, operation: &'static str, source: io::Error) -> StoreError {
@@ -151,9 +167,8 @@ mod tests {
     fn a_piece_that_comes_again_is_there_once() {
         let dir = tempfile::tempdir().unwrap();
         let upload = upload(dir.path(), "1f");
-        assert!(matches!(upload.open(true), Err(StoreError::NotFound { .. })), "there is no folder");
-        std::fs::create_dir(dir.path().join("log")).unwrap();
         assert!(matches!(upload.open(false), Err(StoreError::NotFound { .. })), "nothing was begun");
+        assert!(!dir.path().join("log").exists());
         let mut staged = upload.open(true).unwrap();
         staged.add(0, b"01234").unwrap();
         staged.add(0, b"01234567").unwrap();
@@ -170,6 +185,18 @@ mod tests {
         upload.end(10).unwrap();
         assert!(matches!(upload.end(11), Err(StoreError::NotFound { .. })));
         assert_eq!(std::fs::read_dir(dir.path().join("log")).unwrap().count(), 1, "and nothing else is left");
+    }
+
+    #[test]
+    fn the_first_object_of_a_folder_makes_it_and_no_object_makes_a_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = Staging::new(dir.path(), "a/b/c.seg", "1").unwrap();
+        deep.open(true).unwrap().add(0, b"new").unwrap();
+        deep.end(3).unwrap();
+        assert_eq!(std::fs::read(dir.path().join("a/b/c.seg")).unwrap(), b"new");
+        let gone = dir.path().join("gone");
+        assert!(matches!(upload(&gone, "1").open(true), Err(StoreError::NotFound { .. })));
+        assert!(!gone.exists());
     }
 
     #[test]

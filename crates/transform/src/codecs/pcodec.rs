@@ -148,7 +148,8 @@ impl Pcodec {
 fn check_kind(kind: ScalarKind) -> Result<(), TransformError> {
     match kind {
         ScalarKind::Bool | ScalarKind::Other | ScalarKind::I8 | ScalarKind::U8 => {
-            let problem = "compresses numbers of 2, 4 or 8 bytes; for other data use zstd, or bitshuffle,zstd:1 for bool";
+            let problem = "compresses numbers of 2, 4 or 8 bytes; for other data use zstd, or bitshuffle,zstd:1 for \
+                bool";
             Err(TransformError::bad_parameter("pcodec", problem))
         }
         _ => Ok(()),

@@ -50,7 +50,8 @@ impl Sorted {
             || companions.iter().any(|(one, _)| one.item == 0)
         {
             let problem = format!(
-                "{} columns of {bytes} bytes are sorted together, at most {MOST_COMPANIONS} of {MOST_COMPANION_BYTES} can be",
+                "{} columns of {bytes} bytes are sorted together, at most {MOST_COMPANIONS} of \
+                 {MOST_COMPANION_BYTES} can be",
                 companions.len()
             );
             return Err(TransformError::InvalidArgument(problem));

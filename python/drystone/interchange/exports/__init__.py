@@ -1,1 +1,1 @@
-"""What `drystone export` writes, format by format."""
+"""The writers of `drystone export`, one per format."""

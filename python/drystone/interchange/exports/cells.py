@@ -1,4 +1,4 @@
-"""The cells of variables in pieces for a file, and the description of a variable for formats."""
+"""Reads the cells of variables in pieces for a file, and describes variables for formats."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from drystone.selection import select
 from drystone.variable import Variable
 
 MOST = 12 << 20
-"""Bytes of a piece, of which two are in memory: runs of a box are then mostly longer than the 64 KiB below which HDF5 buffers them."""
+"""Bytes of a piece; two are in memory. Contiguous runs of a box then mostly exceed 64 KiB, below which HDF5 buffers
+them."""
 STEP_DIM = "_step_dim"
 
 Row = tuple[str, tuple[int, ...], int]
-"""What is shown of a variable that was written: name, shape, bytes."""
+"""The result for one written variable: name, shape, bytes."""
 Write = Callable[[tuple[slice, ...], npt.NDArray[Any]], None]
 
 
@@ -42,7 +43,7 @@ def pieces(v: Variable, key: Any, progress: Progress) -> Iterator[tuple[tuple[sl
 
 
 def _listed(v: Variable, key: Any) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
-    """The pieces of a selection with lists."""
+    """The pieces of a selection that contains lists."""
     reading = v._reading()
     item = 64 if reading.strings else reading.item
     for box, wanted in select(key, reading.shape).parts(MOST // max(1, item)):
@@ -66,7 +67,7 @@ def fill(
 
     One piece at a time, or two if `write` permits that.
     """
-    if _has_lists(key) or along_chunks:  # a chunk that is written in parts is read again in between
+    if _has_lists(key) or along_chunks:  # a chunk written in parts would be read again in between
         for box, piece in pieces(v, key, progress):
             write(box, piece)
         return
@@ -94,7 +95,7 @@ def fill(
 
 
 def dims_of(v: Variable) -> tuple[str, ...]:
-    """Names of the axes; those without are named by their length, so that equal ones are one dimension."""
+    """Names of the axes. Unnamed axes are named after their length, so that equal ones share a dimension."""
     own = v.shape[v.has_steps :]
     names = v.dims or tuple(f"n{n}" for n in own[: len(own)])
     names = (*names, *(f"n{n}" for n in own[len(names) :]))
@@ -114,7 +115,7 @@ def _steps(v: Variable, all_steps: list[int]) -> list[slice]:
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Name the variable whose values a package refuses to write, such as texts that are no Unicode."""
+    """Add the variable's name to errors about values that a package refuses, such as texts that are not Unicode."""
     try:
         yield
     except ValueError as error:
@@ -134,7 +135,7 @@ def copy(
     along_chunks: bool = False,
     at_once: bool = False,
 ) -> None:
-    """Every cell, where steps are packed: those that are not there are left out."""
+    """Selects every cell; absent steps are left out, since steps are packed."""
     act = partial(fill, v, progress=progress, along_chunks=along_chunks, at_once=at_once)
     if not v.has_steps:
         act(key=..., write=target.__setitem__)
@@ -155,12 +156,12 @@ def shape_of(c: Container, v: Variable) -> tuple[int, ...]:
 
 
 def attrs_of(v: Variable) -> dict[str, Any]:
-    """Its attributes, but for the one that `import` keeps for itself."""
+    """Its attributes, except the one that `import` reserves for itself."""
     return {name: value for name, value in v.attrs.items() if name != STEP_DIM}
 
 
 def set_attrs(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -> None:
-    """Set attributes; those that the format refuses are named as lost."""
+    """Set attributes; those that the format refuses are recorded as lost."""
     for name, value in attrs.items():
         if isinstance(value, bool):
             value = np.int8(value)
@@ -175,18 +176,18 @@ def set_attrs(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -
 
 
 def total(c: Container, variables: list[Variable]) -> int:
-    """Bytes of the values that are written."""
+    """Bytes of the written values."""
     return sum(math.prod(shape_of(c, v)) * v.dtype.itemsize for v in variables if not v.local)
 
 
 def grows(v: Variable, *, steps: bool) -> tuple[bool, ...]:
-    """Whether each axis can grow in the file; for the step axis as given."""
+    """Whether each axis can grow in the file; the step axis as given."""
     grows = (*([steps] if v.has_steps else []), *v.growable)
-    return (*grows, *(False for _ in v.shape[len(grows) :]))  # a member of a record has axes of its own
+    return (*grows, *(False for _ in v.shape[len(grows) :]))  # a member of a record adds axes
 
 
 class Converted:
-    """Where values are written to that the file has in another form."""
+    """A target for values that the file stores in another form."""
 
     def __init__(self, target: Any, converted: Callable[[npt.NDArray[Any]], Any]) -> None:
         self._target = target
@@ -197,17 +198,44 @@ class Converted:
 
 
 class Room:
-    """Space for texts, checked before they are written: HDF5 crashes if the disk is full."""
+    """Reserves space for texts before they are written: HDF5 crashes if the disk is full."""
 
     def __init__(self, path: Path, nbytes: int) -> None:
         self._path = path
         self._nbytes = nbytes
 
     def taken(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The same; an OSError if they do not fit beside what was written before. Each takes some bytes more, and heaps are half full."""
+        """Check that these texts fit beside the earlier ones, else raise an OSError.
+
+        Each takes a few extra bytes, and heaps are half full.
+        """
         texts = np.ravel(values).tolist()
         self._nbytes += 2 * (len("".join(texts).encode()) + 48 * len(texts))
         there = os.statvfs(self._path.parent)
         if self._nbytes > self._path.stat().st_blocks * 512 + there.f_bavail * there.f_frsize:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return values
+
+
+def parts_of(v: Variable) -> Iterator[tuple[str, Variable]]:
+    """The members of a record, one level down: their names, and each of them as a variable.
+
+    A member that is a record is one; of an array of records, each element is.
+    """
+    for name in v.dtype.names or ():
+        member = v.dtype[name]
+        if member.base.names is None or not member.shape:
+            yield name, v[name]
+            continue
+        for index in np.ndindex(member.shape):
+            element = f"{name}[{','.join(map(str, index))}]"
+            yield element, v[element]
+
+
+def scalar_fill(value: Any) -> Any:
+    """The fill value of a cell's element; None if the member is an array whose elements have several."""
+    values = np.ravel(value)
+    if np.ndim(value) == 0:
+        return value
+    same = np.all((values == values[0]) | ((values != values) & (values[0] != values[0])))
+    return values[0] if same else None

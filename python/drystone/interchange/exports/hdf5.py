@@ -1,10 +1,10 @@
-"""Variables into HDF5, by h5py."""
+"""Exports variables to HDF5, with h5py."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,11 +32,11 @@ def write(
     stored: Stored,
     progress: Progress,
 ) -> list[cells.Row]:
-    """Write variables, their groups and attributes; what is lost is named."""
+    """Write variables, their groups and attributes; losses are recorded."""
     import h5py
 
     rows: list[cells.Row] = []
-    later: list[tuple[Variable, _Led]] = []
+    later: list[tuple[Variable, Any]] = []
     total = cells.total(c, variables)
     progress.expect(total)
     with _written(path) as file:
@@ -62,6 +62,7 @@ def write(
             if v.dtype.names is not None and (timed := _timed(v.dtype)):
                 lost.append(f"{name}: that {', '.join(timed)} are times (the numbers are kept)")
             texts = kind.hasobject
+            leads_on = v.dtype.names is not None and _leads(v.dtype)
             cut = stored.cut(v)
             packs = stored.level is not None and not texts and 0 not in shape and bool(shape)
             grows = cells.grows(v, steps=False)
@@ -104,9 +105,14 @@ def write(
                     dim.label = label
             said = times.attributes(v.dtype) if is_time else {}
             cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
-            differs = v.dtype.names and kind != v.dtype
+            differs = v.dtype.names and (texts or kind != v.dtype)
             if differs:
-                into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind))
+                led = partial(_led, file=file, name=name, lost=lost)
+                into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind, led=led))
+                if leads_on:  # when all that they lead to is there
+                    later.append((v, into))
+                    rows.append((name, shape, math.prod(shape) * kind.itemsize))
+                    continue
             elif ragged_element(v.dtype) is not None:
                 into = _Lists(target)
             elif texts:
@@ -124,7 +130,7 @@ def write(
                         cells.copy(c, v, lines, progress, at_once=True)
                 else:
                     cells.copy(c, v, into, progress, along_chunks=target.chunks is not None)
-            target.flush()  # which can fail, where forgetting the dataset would not be heard of
+            target.flush()  # closing can fail; dropping the dataset would hide that
             rows.append((name, shape, math.prod(shape) * kind.itemsize))
         if (
             c.steps
@@ -139,7 +145,7 @@ def write(
 
 
 def begin_of(dataset: Any, dtype: np.dtype[Any]) -> int | None:
-    """The place of a contiguous dataset in the file, if values of a type are stored there as in memory."""
+    """The offset of a contiguous dataset in the file, if it stores values of a type as they are in memory."""
     is_same = dataset.dtype == dtype and dtype.isnative
     if (
         not is_same
@@ -154,10 +160,10 @@ def begin_of(dataset: Any, dtype: np.dtype[Any]) -> int | None:
 
 @contextmanager
 def _written(path: Path) -> Iterator[Any]:
-    """A new file, without the buffer of 64 KiB through which HDF5 puts shorter runs of a box, reading around them.
+    """Create a file without HDF5's buffer of 64 KiB, which handles shorter runs of a box by reading around them.
 
-    What HDF5 still holds it writes when the file is closed; if that fails, as on a full disk, the process crashes at its end.
-    What failed before is therefore closed into memory: the file will be removed.
+    HDF5 writes its buffered data when the file is closed. If that fails, for example on a full disk, the process
+    crashes when it ends. After an earlier failure the file is therefore closed into memory: it will be removed anyway.
     """
     import h5py
 
@@ -180,14 +186,14 @@ def _written(path: Path) -> Iterator[Any]:
 
 
 def _all_written(shape: tuple[int, ...], chunks: Any) -> bool:
-    """Whether the cells of a dataset are all that is stored: chunks may have more, beyond its edge."""
+    """Whether exactly the cells of a dataset are stored: chunks may extend beyond its edge."""
     return chunks is None or (
         chunks is not True and all(n % edge == 0 for n, edge in zip(shape, chunks, strict=True))
     )
 
 
 def _unfilled() -> Any:
-    """Creation properties of a dataset whose every cell is written: HDF5 would fill it first."""
+    """Creation properties of a dataset whose cells are all written: without them HDF5 would fill it first."""
     import h5py
 
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -196,9 +202,9 @@ def _unfilled() -> Any:
 
 
 class _Plain:
-    """Creates contiguous datasets of numbers whose every cell is written.
+    """Creates contiguous datasets of numbers whose cells are all written.
 
-    H5py takes more time per dataset than HDF5.
+    h5py takes more time per dataset than HDF5 itself.
     """
 
     def __init__(self, file: Any) -> None:
@@ -215,7 +221,7 @@ class _Plain:
         import h5py
 
         creation = self._creation
-        if math.prod(shape) * dtype.itemsize > formats.SMALL:  # it is filled past HDF5, see `_begin`
+        if math.prod(shape) * dtype.itemsize > formats.SMALL:  # written without HDF5, see `_begin`
             creation = creation.copy()
             creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         if np.asarray(fill).tobytes().strip(b"\0"):
@@ -234,7 +240,7 @@ class _Plain:
 
 
 def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """U of NumPy is unknown to HDF5; texts of UTF-8 are not: of any length, in records of one."""
+    """HDF5 does not know NumPy's U, but UTF-8 texts: of any length, in records of fixed length."""
     import h5py
 
     if (element := ragged_element(dtype)) is not None:
@@ -254,18 +260,25 @@ def _of_h5py_member(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype((_of_h5py_member(element), shape))
     if dtype.names is not None:
         members = [(name, _of_h5py_member(dtype[name])) for name in dtype.names]
-        return dtype if all(dtype[name] == kind for name, kind in members) else np.dtype(members)
+        same = not dtype.hasobject and all(dtype[name] == kind for name, kind in members)
+        return dtype if same else np.dtype(members)
     if times.is_time(dtype):
         return np.dtype(np.int64)
+    if dtype.kind == "O":
+        leads = reference_kind(dtype)
+        if leads is None:
+            return _of_h5py(dtype)
+        reference: np.dtype[Any] = h5py.ref_dtype if leads == "object" else h5py.regionref_dtype
+        return reference
     if dtype.kind == "U":
-        text: np.dtype[Any] = h5py.string_dtype("utf-8", dtype.itemsize)  # four bytes a character are enough
+        text: np.dtype[Any] = h5py.string_dtype("utf-8", dtype.itemsize)  # at most four bytes per character
         return text
-    # h5py cannot read records with members that it shows as longer than they are.
+    # h5py cannot read records with members that it shows as longer than they are stored.
     return np.dtype(np.float32) if bfloat16.is_bfloat16(dtype) else dtype
 
 
 def _widened(dtype: np.dtype[Any]) -> list[str]:
-    """The members of bfloat16."""
+    """The members of type bfloat16."""
     out = []
     for name in dtype.names or ():
         member = dtype[name].base
@@ -284,20 +297,39 @@ def _timed(dtype: np.dtype[Any]) -> list[str]:
     return out
 
 
-def _as_hdf5_takes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Records as HDF5 takes them: where theirs is another type, texts as bytes of UTF-8, bfloat16 as float32."""
+def _leads(dtype: np.dtype[Any]) -> bool:
+    """Whether a record has references."""
+    members = [dtype[name].base for name in dtype.names or ()]
+    return any(reference_kind(member) is not None or _leads(member) for member in members)
+
+
+def _as_hdf5_takes(
+    values: npt.NDArray[Any],
+    dtype: np.dtype[Any],
+    led: Callable[[str, str], Any] = lambda name, kind: None,
+) -> npt.NDArray[Any]:
+    """Records in HDF5's types.
+
+    Fixed texts become UTF-8 bytes, bfloat16 becomes float32, and names become references to what they name, which
+    `led` finds.
+    """
     if values.dtype.names is None:
+        if (kind := reference_kind(values.dtype)) is not None:
+            out = np.empty(values.shape, dtype)
+            for place in np.ndindex(values.shape):
+                out[place] = led(str(values[place]), kind)
+            return out
         if times.is_time(values.dtype):
             return values.view(np.int64)
         return np.strings.encode(values, "utf-8").astype(dtype) if values.dtype.kind == "U" else values
     out = np.empty(values.shape, dtype)
     for name in values.dtype.names:
-        out[name] = _as_hdf5_takes(values[name], dtype[name].base)
+        out[name][...] = _as_hdf5_takes(values[name], dtype[name].base, led)
     return out
 
 
 class _Whole:
-    """A dataset of h5py, which takes longer to learn what part of it is meant than HDF5 to write little: if it is all, it need not."""
+    """Writes whole h5py datasets without a selection: h5py handles selections more slowly than HDF5 writes."""
 
     def __init__(self, target: Any, shape: tuple[int, ...]) -> None:
         self._target = target
@@ -313,7 +345,7 @@ class _Whole:
 
 
 class _Attributes:
-    """Attributes of an object, where a list of arrays is a list of any length in each element."""
+    """Attributes of an object; a list of arrays becomes a list of any length in each element."""
 
     def __init__(self, target: Any) -> None:
         self._attrs = target.attrs
@@ -330,7 +362,7 @@ class _Attributes:
 
 
 class _Lists:
-    """A dataset of lists of numbers: h5py would take lists of equal length for one more axis."""
+    """A dataset of lists of numbers: h5py would turn lists of equal length into another axis."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -349,7 +381,7 @@ class _Lists:
 
 
 def _references(file: Any, name: str, shape: tuple[int, ...], kind: str, v: Variable, lost: list[str]) -> Any:
-    """A dataset of references, which are written when all that they lead to is there."""
+    """A dataset of references, which are written once all their targets exist."""
     import h5py
 
     target = file.create_dataset(name, shape, h5py.ref_dtype if kind == "object" else h5py.regionref_dtype)
@@ -360,8 +392,19 @@ def _references(file: Any, name: str, shape: tuple[int, ...], kind: str, v: Vari
     return target
 
 
+def _led(leads_to: str, kind: str, *, file: Any, name: str, lost: list[str]) -> Any:
+    """The reference to a named target; to nothing, which is named as lost, if the file has no such target."""
+    import h5py
+
+    found = references.led(leads_to, kind, file)
+    if found is None:
+        lost.append(f"{name}: the reference to {leads_to!r:.80}, which is not in the file")
+        return h5py.Reference() if kind == "object" else h5py.RegionReference()
+    return found
+
+
 class _Led:
-    """A dataset of references, to which names are written; what leads nowhere is named as lost."""
+    """A dataset of references. Assigned names become references; names without a target are recorded as lost."""
 
     def __init__(self, target: Any, kind: str, lost: list[str]) -> None:
         self._target, self._kind, self._lost = target, kind, lost
@@ -380,7 +423,7 @@ class _Led:
 
 
 class _OfBfloat16:
-    """A dataset of bfloat16, which h5py would make of float32."""
+    """A dataset of bfloat16, which h5py would store as float32."""
 
     def __init__(self, target: Any) -> None:
         self._target = target

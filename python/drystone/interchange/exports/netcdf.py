@@ -1,4 +1,4 @@
-"""Variables into netCDF-4, by netCDF4."""
+"""Exports variables to netCDF-4, with netCDF4."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(
     stored: Stored,
     progress: Progress,
 ) -> list[cells.Row]:
-    """Write variables, their groups and attributes; what is lost is named."""
+    """Write variables, their groups and attributes; losses are recorded."""
     progress.expect(cells.total(c, variables))
     rows, later = _by_netcdf(c, variables, path, lost, progress, stored)
     _past_netcdf(c, later, path, progress)
@@ -48,7 +48,7 @@ def write(
 
 
 def _past_netcdf(c: Container, variables: dict[str, Variable], path: Path, progress: Progress) -> None:
-    """Fill, by name in the file, variables that are one run of bytes there."""
+    """Fill variables, by name in the file, that are contiguous there."""
     if not variables:
         return
     import h5py
@@ -61,20 +61,20 @@ def _past_netcdf(c: Container, variables: dict[str, Variable], path: Path, progr
         if begin is not None:
             with placed.Rows(path, begin, v.shape) as rows:
                 cells.copy(c, v, rows, progress, at_once=True)
-        else:  # netCDF keeps it under another name or in another form
+        else:  # netCDF stores it under another name or in another form
             with netCDF4.Dataset(path, "a") as file:
                 cells.copy(c, v, _untouched(file[name]), progress)
 
 
 def _untouched(target: Any) -> Any:
-    """A variable of netCDF that takes values as they are."""
+    """A netCDF variable that takes values unchanged."""
     target.set_auto_maskandscale(False)
     target.set_auto_chartostring(False)
     return target
 
 
 def _is_one_run(target: Any, v: Variable) -> bool:
-    """Whether HDF5 keeps a variable of netCDF as it is in memory, and h5py is there to say where."""
+    """Whether HDF5 stores a netCDF variable as it is in memory, and h5py is available to find its offset."""
     if (
         v.has_steps
         or v.nbytes <= formats.SMALL
@@ -94,7 +94,7 @@ def _by_netcdf(
     progress: Progress,
     stored: Stored,
 ) -> tuple[list[cells.Row], dict[str, Variable]]:
-    """All but the values of variables whose bytes are better written past the library; these have their room."""
+    """Write everything but values that are faster written without the library; space for these is allocated."""
     import netCDF4
 
     rows: list[cells.Row] = []
@@ -141,7 +141,7 @@ def _by_netcdf(
                 _enumeration(file, v, name, lost, attrs) if lists is None else _list_type(file, name, lists)
             )
             if named is not None and (lists is not None or fill not in named.enum_dict.values()):
-                fill = None  # netCDF wants that it has a name
+                fill = None  # netCDF requires a name
             target = below.createVariable(
                 name.rpartition("/")[2], kind if named is None else named, dims, fill_value=fill, **kept
             )
@@ -153,7 +153,7 @@ def _by_netcdf(
                 attrs = times.attributes(v.dtype) | attrs
             cells.set_attrs(_Attributes(target), attrs, name, lost)
             if _is_one_run(target, v):
-                target[(0,) * v.ndim] = 0  # which makes room for all of it
+                target[(0,) * v.ndim] = 0  # which allocates all of it
                 later[name] = v
             else:
                 into = (
@@ -172,7 +172,7 @@ def _by_netcdf(
 def _enumeration(file: Any, v: Variable, name: str, lost: list[str], attrs: dict[str, Any]) -> Any:
     """The type of an enumeration; None for other dtypes.
 
-    NetCDF takes no value without a name: where there is one, the numbers are written, with the names as CF's flags.
+    netCDF accepts no value without a name. If there is one, the numbers are written, with the names as CF flags.
     """
     names = enum_names(v.dtype)
     if names is None:
@@ -190,14 +190,14 @@ def _enumeration(file: Any, v: Variable, name: str, lost: list[str], attrs: dict
 
 
 def _list_type(file: Any, name: str, element: np.dtype[Any]) -> Any:
-    """The type of lists of numbers, one in a file for each type of number."""
+    """The type of lists of numbers; one per file and type of number."""
     called = f"{element.name}_list"
     there = file.vltypes.get(called)
     return there or file.createVLType(element, called)
 
 
 class _Lists:
-    """A variable of lists, which netCDF4 takes one after the other: it makes lists of equal length an array."""
+    """A variable of lists. netCDF4 takes them one at a time: it would turn lists of equal length into an array."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -219,7 +219,7 @@ def _is_free(file: Any, name: str, names: dict[str, int]) -> bool:
 
 
 def _kept(v: Variable, shape: tuple[int, ...], axes: int, stored: Stored) -> dict[str, Any]:
-    """How netCDF is to store a variable. A text of one length, or an array in a member, has more axes than the variable."""
+    """How netCDF stores a variable. Fixed-length texts, and arrays in members, add axes."""
     kept: dict[str, Any] = {}
     if stored.level is not None:
         kept |= {"compression": "zlib", "complevel": stored.level, "shuffle": True}
@@ -230,25 +230,28 @@ def _kept(v: Variable, shape: tuple[int, ...], axes: int, stored: Stored) -> dic
 
 
 def _is_netcdf_name(path: str) -> bool:
-    """Whether netCDF takes each name of a path: no sign in front, no space at the end, nothing that is not shown, 256 bytes."""
+    """Whether netCDF accepts each name of a path: no leading sign, no trailing space, printable, at most 256 bytes."""
     return all(_IN_NETCDF.fullmatch(name) and len(name.encode()) <= 256 for name in path.split("/"))
 
 
 def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str]) -> Any:
-    """What netCDF calls `_FillValue`: the attribute, which there is of the variable's type, or else the fill value."""
+    """The value of `_FillValue`: the attribute, if it has the variable's type, else the fill value."""
     if given is not None and kind is not str and np.size(given) == 1:
         with suppress(InvalidArgumentError):
             return as_elements(np.ravel(given)[0], np.dtype(kind), "_FillValue")[()]
     if given is not None:
-        lost.append(f"attribute _FillValue of {name} ({given!r:.80} is no value of its type)")
+        lost.append(f"attribute _FillValue of {name} ({given!r:.80} is not a value of its type)")
     has_own = v._reading().fill is not None and kind is not str and kind != "S1"
-    if has_own and times.is_time(v.dtype):
-        return times.numbers(v.fill_value)[()]
-    return np.asarray(v.fill_value).astype(kind)[()] if has_own else None
+    fill = cells.scalar_fill(v.fill_value) if has_own else None
+    if fill is None:
+        return None
+    if times.is_time(v.dtype):
+        return times.numbers(fill)[()]
+    return np.asarray(fill).astype(kind)[()]
 
 
 def _axes(c: Container, v: Variable, variable: str, lost: list[str]) -> list[Axis]:
-    """The axes of a variable in netCDF; a text of one length is a row of characters."""
+    """The axes of a variable in netCDF. A fixed-length text is a row of characters."""
     axes = []
     for d, (name, n, grows) in enumerate(
         zip(cells.dims_of(v), cells.shape_of(c, v), cells.grows(v, steps=True), strict=True)
@@ -263,7 +266,7 @@ def _axes(c: Container, v: Variable, variable: str, lost: list[str]) -> list[Axi
 
 
 def _as_netcdf(values: npt.NDArray[Any], kind: Any, room: cells.Room) -> Any:
-    """Values as netCDF takes them, where theirs is another type: a text of one length is a row of characters."""
+    """Values in netCDF's types. A fixed-length text is a row of characters."""
     if kind is str:
         texts = np.ravel(room.taken(values)).tolist()
         cut = next((text for text in texts if "\0" in text), None)
@@ -278,7 +281,7 @@ def _as_netcdf(values: npt.NDArray[Any], kind: Any, room: cells.Room) -> Any:
 
 
 class _Attributes:
-    """Attributes of netCDF4, set by item."""
+    """Attributes of netCDF4, set by item access."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -298,12 +301,12 @@ def _members(name: str, v: Variable) -> Iterator[tuple[str, Variable]]:
     if v.dtype.names is None:
         yield name, v
         return
-    for member in v.dtype.names:
-        yield from _members(f"{name}.{member}", v[member])
+    for member, own in cells.parts_of(v):
+        yield from _members(f"{name}.{member}", own)
 
 
 def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
-    """The type there; None if there is none."""
+    """The netCDF type; None if there is none."""
     if v.local:
         lost.append(f"{name} (a local variable has no one array)")
         return None

@@ -1,4 +1,4 @@
-"""An array stored row by row at some place of a file: any number of threads may write it at once."""
+"""An array stored in row-major order at an offset of a file. Several threads may write it at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST = 2 << 20
-"""Bytes worth writing at once where no library is between: what was read is still in the processor's caches then."""
+"""Efficient size of one write without a library: the data that was read is still in the CPU caches."""
 
 
 class Rows:
-    """Where boxes of the array are set. `with` closes it."""
+    """A target for boxes of the array. `with` closes it."""
 
     def __init__(self, path: Path, begin: int, shape: tuple[int, ...]) -> None:
         self._begin = begin
@@ -31,11 +31,11 @@ class Rows:
         os.close(self._file)
 
     def __setitem__(self, box: tuple[slice, ...], piece: npt.NDArray[Any]) -> None:
-        """Write a box, in calls as long as it is contiguous there."""
+        """Write a box, in calls as long as its contiguous runs."""
         if piece.size == 0:
             return
         shape = self._shape
-        inner = len(shape)  # axes from here on are whole
+        inner = len(shape)  # axes from here on are complete
         while inner and piece.shape[inner - 1] == shape[inner - 1]:
             inner -= 1
         outer = max(inner - 1, 0)
@@ -47,7 +47,7 @@ class Rows:
             begin = self._begin + sum(a * s for a, s in zip(first, strides, strict=True))
             row = np.ascontiguousarray(rows[number : number + 1]).reshape(
                 -1
-            )  # of a text alone NumPy drops zeros at its end
+            )  # NumPy drops trailing zeros of a single text
             self._write(begin, row.view(np.uint8).data)
 
     def _write(self, begin: int, left: memoryview) -> None:

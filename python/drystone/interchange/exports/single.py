@@ -1,4 +1,4 @@
-"""A selection of one variable into .npy or CSV."""
+"""Exports a selection of one variable to .npy or CSV."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Selected = tuple[int, npt.NDArray[np.int64]]
 _MOST_COORDINATES = 1 << 24
 
 _LINES = 1 << 14
-"""Lines of CSV that are objects of Python at a time."""
+"""CSV lines that exist as Python objects at a time."""
 
 
 def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str], progress: Progress) -> cells.Row:
@@ -80,10 +80,10 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str], progres
 
 
 def _lines(cells: list[npt.NDArray[Any]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:
-    """A line per cell: its coordinates, and its value or those of its members."""
+    """Write a line per cell: its coordinates, and its value or those of its members."""
     flat = piece.reshape(-1)
     for begin in range(0, flat.size, _LINES):
-        values = flat[begin : begin + _LINES].tolist()
+        values = _written(flat[begin : begin + _LINES])
         if not cells:
             places: Iterator[tuple[Any, ...]] = repeat((), len(values))
         else:
@@ -93,8 +93,29 @@ def _lines(cells: list[npt.NDArray[Any]], piece: npt.NDArray[Any]) -> Iterator[t
         yield from map(add, places, values if piece.dtype.names else zip(values))
 
 
+def _written(values: npt.NDArray[Any]) -> list[Any]:
+    r"""What CSV shows of values; of records, a tuple of their members.
+
+    Instants are texts of ISO 8601, durations NumPy's texts ("90 seconds"). Bytes are ASCII texts, with `\xNN` for other
+    bytes and `\\` for a backslash.
+    """
+    if values.dtype.names:
+        return list(zip(*(_written(values[name]) for name in values.dtype.names), strict=True))
+    if values.ndim > 1:  # a member that is an array
+        return [_written(row) for row in values]
+    if values.dtype.kind == "M":
+        texts: list[Any] = np.datetime_as_string(values).tolist()
+        return texts
+    if values.dtype.kind == "m":
+        return [str(value) for value in values]
+    if values.dtype.kind == "S":
+        return [value.replace(b"\\", rb"\\").decode("ascii", "backslashreplace") for value in values.tolist()]
+    plain: list[Any] = values.tolist()
+    return plain
+
+
 def _axes(v: Variable, key: Any, shape: tuple[int, ...]) -> list[tuple[Selected | None, int]]:
-    """For each axis of what is selected: where it lies in the variable, if it is an axis of that, and its length."""
+    """For each axis of the selection: its axis in the variable, if any, and its length."""
     return list(zip(selected_axes(select(key, v.shape)), shape, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""How the values of a file that is exported are stored: chunk shapes and compression."""
+"""Storage of values in an exported file: chunk shapes and compression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drystone.errors import InvalidArgumentError
 from drystone.variable import Variable
 
 _LEAST_CHUNK = 16 << 10
-"""Bytes of a chunk below which steps share one."""
+"""Chunks smaller than this, in bytes, hold several steps."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,13 @@ class Stored:
     """
 
     level: int | None = None
-    """Of deflate, behind a shuffle of bytes; all programs read both."""
+    """The level of deflate, after a byte shuffle; all programs read both."""
     chunks: tuple[int, ...] | Mapping[str, tuple[int, ...] | None] | EllipsisType | None = ...
-    """One shape for all variables of as many dimensions, or shapes by variable, without the axis of steps; None for none."""
+    """One shape for all variables with that number of dimensions, or shapes by variable, without the step axis; None
+    for none."""
 
     def require_known(self, variables: Sequence[Variable]) -> None:
-        """Refuses shapes that fit no variable."""
+        """Refuse shapes that fit no variable."""
         if isinstance(self.chunks, Mapping):
             by_name = {v.name: v for v in variables}
             for name, cut in self.chunks.items():
@@ -61,5 +62,5 @@ class Stored:
             own = self.chunks
         if own is None or not v.has_steps:
             return own
-        # Several steps in one where a step is so little that HDF5 takes longer to find it than to read it.
+        # Several steps share a chunk if a step is so small that HDF5 takes longer to find it than to read it.
         return max(1, _LEAST_CHUNK // max(1, math.prod(own) * v.dtype.itemsize)), *own

@@ -1,7 +1,7 @@
 """XDMF: a text that tells visualization programs how to read an HDF5 file beside it, mesh by mesh and step by step.
 
-Meshes are those of `drystone.meshes`. All are written with three axes, of which the first have one point where there
-are fewer. A step in which nothing of a variable was committed does not list it.
+Meshes are those of `drystone.meshes`. All are written with three axes; missing leading axes have one point. A step
+does not list a variable of which nothing was committed in it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _NUMBERS = {"f": "Float", "i": "Int", "u": "UInt"}
 
 
 def values_file(path: Path) -> Path:
-    """The HDF5 file that holds the values."""
+    """The HDF5 file with the values."""
     return path.with_suffix(".h5")
 
 
 def write(
     c: Container, exported: list[Variable], text: Path, values: Path, name: str, lost: list[str]
 ) -> None:
-    """Write the text, and the coordinates of uneven meshes into the HDF5 file, in which the variables are already.
+    """Write the text, and the coordinates of uneven meshes to the HDF5 file, which already contains the variables.
 
     Args:
         c: The container.
-        exported: What the HDF5 file has.
-        text: Where the text goes.
-        values: Where the HDF5 file is now.
-        name: How the text names the HDF5 file.
+        exported: What the HDF5 file contains.
+        text: The path of the text.
+        values: The current path of the HDF5 file.
+        name: The name of the HDF5 file in the text.
         lost: Called with what the text lacks.
 
     """
@@ -136,7 +136,7 @@ def _collection(
     if not steps:
         yield _grid(title, None, geometry, [_attribute(mesh, one, None, file, name) for one in fields])
         return
-    # Steps are packed in the file: those that no variable has are not there.
+    # Steps are packed in the file: steps that no variable has are absent.
     rows = {step: row for row, step in enumerate(c.steps)}
     there = {one: set(v.steps) if (v := c.variables[one.variable]).has_steps else None for one in fields}
     yield f'<Grid Name={title} GridType="Collection" CollectionType="Temporal">'

@@ -1,9 +1,10 @@
-"""Variables into a Zarr hierarchy (version 3), by zarr."""
+"""Exports variables to a Zarr hierarchy (version 3), with zarr."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import bfloat16
 from drystone.lists import REFERENCES_TO, ragged_element, reference_kind
 from drystone.progress import Progress
+from drystone.records import holds_objects
 from drystone.variable import Variable
 
 
@@ -28,12 +30,13 @@ def write(
     stored: Stored,
     progress: Progress,
 ) -> list[cells.Row]:
-    """Write variables, their groups and attributes; what is lost is named."""
+    """Write variables, their groups and attributes; losses are recorded."""
     import zarr
 
     rows: list[cells.Row] = []
     progress.expect(cells.total(c, variables))
-    # zarr warns of types whose specification is not final, fixed-length texts and records: other readers may not know them.
+    # zarr warns about types without a final specification (fixed-length texts, records): other readers may not know
+    # them.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="zarr")
         warnings.filterwarnings("ignore", message=".*Zarr (format 3|V3) specification.*")
@@ -48,13 +51,32 @@ def write(
             if ragged_element(v.dtype) is not None:
                 rows.append(_lists(c, v, root, variables, lost, stored, progress))
                 continue
-            rows.append(_array(c, v, root, lost, stored, progress))
+            rows.extend(_array(c, own, root, lost, stored, progress) for own in _parts(v, lost))
         gaps = c.steps != list(range(len(c.steps)))
         if gaps and any(v.has_steps for v in variables) and "step" not in root:
             steps = root.create_array("step", data=np.array(c.steps, np.int64), dimension_names=["step"])
             steps.attrs["long_name"] = "numbers of the steps"
         zarr.consolidate_metadata(root.store)
     return rows
+
+
+def _parts(v: Variable, lost: list[str]) -> Iterator[Variable]:
+    """The variable; of records with members of any length or arrays, which Zarr has no type for, each member."""
+    if not (holds_objects(v.dtype) or _has_arrays(v.dtype)):
+        yield v
+        return
+    for _, own in cells.parts_of(v):
+        if ragged_element(own.dtype) is not None:
+            path = f"{v.name}.{own.member}"
+            lost.append(f"{path} (a member that is a list; the variable is exported whole to HDF5)")
+        else:
+            yield from _parts(own, lost)
+
+
+def _has_arrays(dtype: np.dtype[Any]) -> bool:
+    """Whether a member of a record is an array."""
+    members = [dtype[name] for name in dtype.names or ()]
+    return any(member.shape or _has_arrays(member) for member in members)
 
 
 def _array(
@@ -65,9 +87,9 @@ def _array(
     texts = dtype is str
     cut = stored.cut(v)
     chunks: Any = "auto"
-    if cut and 0 not in cut and 0 not in shape:
+    if cut and len(cut) == len(shape) and 0 not in cut and 0 not in shape:
         chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
-    fill = v.fill_value
+    fill = cells.scalar_fill(v.fill_value)
     target = root.create_array(
         name,
         shape=shape,
@@ -75,7 +97,7 @@ def _array(
         chunks=chunks,
         compressors=_compressors(stored.level, texts),
         fill_value="" if texts else None if v.dtype.names or v.dtype.kind in "SU" else fill,
-        dimension_names=list(cells.dims_of(v)),  # without names xarray opens nothing
+        dimension_names=list(cells.dims_of(v)),  # xarray opens only arrays with dimension names
     )
     cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
     into: Any = target
@@ -98,7 +120,7 @@ def _lists(
     stored: Stored,
     progress: Progress,
 ) -> cells.Row:
-    """Lists as CF's contiguous ragged array: the numbers in a row, and how many each list has."""
+    """Lists as CF's contiguous ragged array: all numbers, and the length of each list."""
     named = Named.of(v.name)
     if any(other.name == named.counts for other in others):
         lost.append(f"{v.name} (its lengths would be {named.counts}, which is another variable)")
@@ -124,7 +146,7 @@ def _lists(
 
 
 def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, Any]]:
-    """The Zarr type for that of a variable, and attributes for what it cannot express."""
+    """The Zarr type of a variable, and attributes for what the type cannot express."""
     names = enum_names(v.dtype)
     if names:
         words = [word.replace(" ", "_") for word in names]
@@ -142,7 +164,7 @@ def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, An
 
 
 def _compressors(level: int | None, texts: bool) -> Any:
-    """Zstandard behind a shuffle of bytes, in the one standard codec that has both."""
+    """Zstandard after a byte shuffle, in the only standard codec with both."""
     if not level:
         return None
     from zarr.codecs import BloscCodec, ZstdCodec
@@ -151,7 +173,7 @@ def _compressors(level: int | None, texts: bool) -> Any:
 
 
 def _texts(piece: Any) -> Any:
-    """Texts for zarr, in which every cell must have one."""
+    """Texts for zarr, which requires one in every cell."""
     flat = ["" if one is None else one for one in np.ravel(piece).tolist()]
     out = np.empty(len(flat), object)
     out[:] = flat
@@ -159,7 +181,7 @@ def _texts(piece: Any) -> Any:
 
 
 class _Attributes:
-    """Takes attributes as JSON has them."""
+    """Accepts attributes in JSON's types."""
 
     def __init__(self, target: Any) -> None:
         self._attrs = target.attrs

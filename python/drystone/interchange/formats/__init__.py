@@ -1,6 +1,6 @@
-"""Other formats, each through its own Python package.
+"""Readers of other formats, each using its own Python package.
 
-The content of a file, as arrays that can be read box by box.
+The content of a file is a set of arrays, which can be read box by box.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drystone.errors import InvalidArgumentError, NotFoundError
 
 Box = tuple[slice, ...]
 SMALL = 256 << 10
-"""Bytes of an array up to which nothing is faster than to let the package of its format read it, at once."""
+"""The largest array in bytes that is read as a whole by the package of its format, which is fastest."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Array:
 
     path: str
     dtype: np.dtype[Any]
-    """Of what `read` gives; object for texts."""
+    """The dtype of what `read` returns; object for texts."""
     shape: tuple[int, ...]
     read: Callable[[Box], npt.NDArray[Any]]
     dims: tuple[str, ...] | None = None
@@ -40,13 +40,13 @@ class Array:
     present: frozenset[int] | None = None
     """The steps that have it, if not all."""
     ask: Callable[[Box], None] | None = None
-    """Has a box read by others meanwhile, if it is the next of the file that is read."""
+    """Starts a read of a box in another process, if it is the next box of the file."""
     lies: bool = False
-    """Whether a box that is whole rows is given where it lies in the file, which takes no memory of the process."""
+    """Whether a box of whole rows is a view of the mapped file, which takes no memory of the process."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory; of texts, a guess."""
+        """Bytes in memory; an estimate for texts."""
         return math.prod(self.shape) * (self.dtype.itemsize or 1)
 
 
@@ -59,11 +59,11 @@ class Contents:
     arrays: list[Array] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     step_dim: str | None = None
-    """The dimension that is the file's own steps."""
+    """The dimension of the file's own steps."""
 
 
 class Reader(Protocol):
-    """A module of this package."""
+    """A reader module of this package."""
 
     def opened(self, path: Path) -> AbstractContextManager[Contents]:
         """The contents, while the file is open."""
@@ -79,7 +79,7 @@ READERS = {
 
 
 def format_of(path: Path) -> str:
-    """The format of a file, by its first bytes, else by its name."""
+    """The format of a file, by its first bytes, else by its suffix."""
     if not path.exists():
         raise NotFoundError(f"there is nothing at {path}")
     if path.is_dir():
@@ -101,9 +101,7 @@ def format_of(path: Path) -> str:
     for name, suffixes in READERS.items():
         if path.suffix.lower() in suffixes:
             return name
-    raise InvalidArgumentError(
-        f"{path} is of no format that is known; --format is one of {', '.join(READERS)}"
-    )
+    raise InvalidArgumentError(f"{path} is of an unknown format; --format is one of {', '.join(READERS)}")
 
 
 def reader(name: str) -> Reader:
@@ -113,7 +111,7 @@ def reader(name: str) -> Reader:
 
 
 def boxes(shape: tuple[int, ...], chunks: tuple[int, ...] | None, itemsize: int, most: int) -> Iterator[Box]:
-    """Boxes that cover a shape, row by row, of at most about `most` bytes, along the lines of chunks."""
+    """Boxes that cover a shape, in row-major order, of at most about `most` bytes, along chunk boundaries."""
     if 0 in shape:
         return
     edge = [min(n, c) for n, c in zip(shape, chunks or (1,) * len(shape), strict=True)]
@@ -121,7 +119,7 @@ def boxes(shape: tuple[int, ...], chunks: tuple[int, ...] | None, itemsize: int,
     for axis in reversed(range(len(shape))):
         now = math.prod(edge)
         edge[axis] = min(shape[axis], edge[axis] * max(1, cells // max(1, now)))
-    for axis in range(len(shape)):  # chunks that are too large themselves
+    for axis in range(len(shape)):  # chunks that are too large
         now = math.prod(edge)
         if now > cells:
             edge[axis] = max(1, edge[axis] // -(-now // cells))
@@ -133,16 +131,16 @@ def boxes(shape: tuple[int, ...], chunks: tuple[int, ...] | None, itemsize: int,
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same in the byte order of this machine."""
+    """The same in native byte order."""
     return dtype.newbyteorder("=")
 
 
 class NotTakenError(ValueError):
-    """Containers do not take such an attribute."""
+    """Containers do not support such an attribute."""
 
 
 def attribute(value: Any) -> Any:
-    """An attribute as containers take it."""
+    """An attribute in the types of containers."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray):
@@ -175,7 +173,7 @@ def attribute(value: Any) -> Any:
 
 
 def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
-    """Attributes as containers take them; the others are named as lost."""
+    """Attributes in the types of containers; the others are recorded as lost."""
     out = {}
     for name, value in pairs:
         if name == "":

@@ -1,9 +1,9 @@
 """ADIOS BP (3, 4, 5), through adios2: global and joined arrays and single values, their steps, attributes.
 
-A variable in several steps becomes one with steps; a variable in a single step becomes one array. Which steps
-those are, and of which shape it is in each, only a
-walk through the steps tells: of files that are read at random adios2 gives the last step's shape, and reads of BP5 leave out or make up
-what goes beyond another step's. Cells that nobody put are in no block, and adios2 leaves the memory they are read into as it was.
+A variable in several steps becomes one with steps; a variable in a single step becomes one array. Only a walk through
+the steps tells which steps have it, and its shape in each: for random access, adios2 reports the last step's shape,
+and reads of BP5 omit or invent cells beyond another step's shape. Cells that were never put are in no block, and
+adios2 leaves their memory unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPES = {
 
 
 def opened(path: Path) -> AbstractContextManager[Contents]:
-    """The contents of a file or folder; read apart, since adios2 crashes on some that are damaged, and waits for ever on others."""
+    """Read a file or folder in another process, since adios2 crashes on some damaged files, and hangs on others."""
     return apart.opened(_opened, path, "adios2")
 
 
@@ -94,11 +94,11 @@ def _numbers(text: str) -> list[int]:
 
 
 def _no_path(name: str, variables: Any) -> str:
-    """Why no variable of a container can be called so, if none can."""
+    """Why the name is not valid for a variable of a container; None if it is."""
     own = name.lstrip("/")
     parts = own.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        return "a name that is no path"
+        return "not a valid path"
     if own != name and own in variables:
         return f"{own!r} is there too"
     if any("/".join(parts[:n]) in variables for n in range(1, len(parts))):
@@ -107,7 +107,7 @@ def _no_path(name: str, variables: Any) -> str:
 
 
 def _not_taken(about: dict[str, str], shapes: dict[int, tuple[int, ...]]) -> str:
-    """Why a variable has no array that is the same in all its steps, if that is so."""
+    """Why the array varies between steps, if it does."""
     told = int(about["AvailableStepsCount"])
     if about["Type"] not in _TYPES:
         return f"of type {about['Type']}"
@@ -121,7 +121,7 @@ def _not_taken(about: dict[str, str], shapes: dict[int, tuple[int, ...]]) -> str
 
 
 class _Variable:
-    """A variable of the file: in which steps it is, and of which shape and with which cells in each."""
+    """A variable of the file: its steps, and its shape and cells in each."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Variable:
         return len(set(self._shapes)) == 1
 
     def made_up(self) -> Iterator[str]:
-        """The warning about an array with cells that have no value in the file."""
+        """The warning about cells without a value in the file."""
         if self._fill is None:
             return
         kinds = ", ".join(str(list(shape)) for shape in list(dict.fromkeys(self._shapes))[:4])
@@ -162,7 +162,7 @@ class _Variable:
         yield f"{self._name}: {why}: what is not there is {self._fill}"
 
     def array(self, steps: int, attrs: dict[str, Any]) -> Array:
-        """The array, of the largest shape, in a file of so many steps."""
+        """The array, with the largest shape, in a file with this number of steps."""
         name, many = self._name.lstrip("/"), self._many
         shape = tuple(max(extents) for extents in zip(*self._shapes, strict=True))
         dims = (STEP, *(f"{name.replace('/', '_')}_{d}" for d in range(len(shape))))
@@ -188,7 +188,7 @@ class _Variable:
         return out
 
     def _read_step(self, step: int, own: Box, row: npt.NDArray[Any]) -> None:
-        """A box of one step, into an array of its shape."""
+        """Read a box of one step into an array of its shape."""
         number = self._numbers.get(step)
         missing = "" if self._dtype.kind == "O" else self._fill or 0
         if number is None:
@@ -210,7 +210,7 @@ class _Variable:
 
 
 def _whole(file: Any, name: str, shapes: list[tuple[int, ...]]) -> list[bool]:
-    """Whether every cell is in a block, for each step that has any; no, where adios2 does not tell."""
+    """Whether every cell is in a block, for each step that has any; False if adios2 does not tell."""
     try:
         # BP3 and 4 report all steps, BP5 those that have the variable, with some repeated after them.
         found = [blocks for blocks in file.engine.all_blocks_info(name) if blocks]
@@ -223,7 +223,7 @@ def _whole(file: Any, name: str, shapes: list[tuple[int, ...]]) -> list[bool]:
 
 
 def _are_whole(blocks: list[tuple[list[int], list[int]]], shape: tuple[int, ...]) -> bool:
-    """Whether every cell is in a block, these being those of a grid (or a single one)."""
+    """Whether these blocks contain every cell, as blocks of a grid or a single one do."""
     if 0 in shape:
         return True
     blocks = [(start, count) for start, count in blocks if 0 not in count]
@@ -251,7 +251,7 @@ def _value(file: Any, name: str, number: int, dtype: np.dtype[Any]) -> Any:
 def _box(
     file: Any, name: str, start: list[int], count: list[int], number: int, out: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """A box of a step, into an array. Not by `read`, which knows no complex numbers."""
+    """Read a box of a step into an array. Not with `read`, which does not support complex numbers."""
     import adios2
 
     with _plainly():
@@ -265,7 +265,7 @@ def _box(
 
 @contextmanager
 def _plainly() -> Iterator[None]:
-    """What adios2 says without its colours."""
+    """adios2's message without colours."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

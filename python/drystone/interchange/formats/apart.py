@@ -1,12 +1,13 @@
-"""A reader in a process of its own: what crashes or waits for ever on a damaged file takes only that process with it.
+"""A reader in a separate process: a crash or a hang on a damaged file affects only that process.
 
-The process is a copy of this one (fork), made before the package of the format is loaded, so that a sound file costs nothing more: numbers come
-through shared memory, everything else through a pipe.
+The process is forked from this one before the package of the format is loaded, so a valid file has no extra cost.
+Numbers are passed through shared memory, everything else through a pipe.
 
 Invariants
-- what is read is valid until the second read after it: it lies in one of two places, in turn;
-- the process ends when the block does, or this one;
-- silence ends it too: at once where it reads and gets nothing, as one does that waits for more of a file; else after some minutes.
+- a result is valid until the second read after it: results use two buffers in turn;
+- the process ends when the block ends, or this process;
+- a silent process is ended, too: at once if it reads and gets no bytes, as a reader does that waits for more of a file;
+  else after some minutes.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from drystone.errors import CorruptError
 from drystone.interchange.formats import Box, Contents
 
 _PLACE = 16 << 20
-"""Bytes of each of the two places; what is larger goes through the pipe."""
+"""Bytes of each of the two buffers; larger results go through the pipe."""
 _STARVED_S = 4
-"""Seconds of reads of which none gives a byte."""
+"""Seconds of reads that return no bytes."""
 _SILENT_S = 300
-"""Seconds without an answer, or a byte read."""
+"""Seconds without an answer or a byte read."""
 _DIE_WITH_PARENT = 1
 
 
 @contextmanager
 def opened(contents_of: Opened, path: Path, package: str) -> Iterator[Contents]:
-    """The contents of a file, read in another process; a CorruptError if that does not come back from it."""
+    """The contents of a file, read in another process; a CorruptError if that process fails."""
     ours, theirs = Pipe()
     places = [mmap.mmap(-1, _PLACE) for _ in range(2)]
     said = os.memfd_create("drystone-reader")
     with warnings.catch_warnings():
-        # Python warns where there are threads, which may hold locks: what the other process calls takes none of theirs.
+        # Python warns if there are threads, which may hold locks; the forked process does not take any of them.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -68,7 +69,7 @@ def opened(contents_of: Opened, path: Path, package: str) -> Iterator[Contents]:
 
 
 class _Process:
-    """The other process, as this one sees it."""
+    """The other process, from this side."""
 
     def __init__(
         self, pid: int, pipe: Connection, places: list[mmap.mmap], said: int, path: Path, package: str
@@ -94,7 +95,7 @@ class _Process:
         return replace(contents, arrays=arrays)
 
     def _ask(self, number: int, box: Box) -> None:
-        """Have a box read, which is the next to be taken; if it is not, its values are dropped."""
+        """Start reading the box that is expected next; if another is taken, its values are dropped."""
         if self._asked == (number, box):
             return
         if self._asked is not None:
@@ -102,7 +103,7 @@ class _Process:
             with suppress(Exception):
                 self._answer()
         self._asked = number, box
-        with suppress(OSError):  # it has ended, which the answer tells
+        with suppress(OSError):  # it has ended; reading the answer reports that
             self._pipe.send(self._asked)
 
     def _read(self, number: int, box: Box) -> npt.NDArray[Any]:
@@ -139,7 +140,7 @@ class _Process:
                 raise CorruptError(f"{self._path} cannot be read: {self._package} does not come back from it")
 
     def _reads(self) -> tuple[int, int]:
-        """Bytes that it has read, and in how many calls; nothing where the system does not count."""
+        """Bytes that it has read, and in how many calls; None if the system does not count them."""
         try:
             lines = Path(f"/proc/{self._pid}/io").read_text().split("\n")
         except OSError:
@@ -158,7 +159,7 @@ class _Process:
         return f"{self._package} {how}" + (f": {lines[-1].strip()[:200]}" if lines else "")
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End it in any state."""
         if not self._ended:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -169,7 +170,7 @@ class _Process:
 
 
 class Asker:
-    """The one that asks, as a reader in the other process sees it."""
+    """The requesting process, from the reader's side."""
 
     def __init__(self, pipe: Connection, places: list[mmap.mmap]) -> None:
         self._pipe = pipe
@@ -178,7 +179,7 @@ class Asker:
         self._room: npt.NDArray[Any] | None = None
 
     def alive(self) -> None:
-        """Say that the reader is at work, which is otherwise silent while it does without the file."""
+        """Report that the reader is busy: it is silent while it does not read the file."""
         self._pipe.send((None, None))
 
     def room(self, shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -197,7 +198,7 @@ class Asker:
             self._pipe.send((False, np.array(values)))
 
     def _serve(self, contents_of: Opened, path: Path) -> None:
-        """Send the list of contents, then answer requests until there are no more."""
+        """Send the list of contents, then answer requests until the pipe closes."""
         try:
             with contents_of(path, self) as contents:
                 shown = [replace(array, read=_unread) for array in contents.arrays]
@@ -222,7 +223,7 @@ def _be_apart(
 ) -> NoReturn:
     """The other process."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that asks has it too, and ends this one
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the requesting process handles it, and ends this one
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.disable()
@@ -238,7 +239,7 @@ def _unread(_: Box) -> NoReturn:
 
 
 def _sendable(error: Exception) -> Exception:
-    """An error as both processes know it."""
+    """An error in a form that both processes know."""
     if type(error).__module__ in ("builtins", errors.__name__):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""bfloat16, which NumPy knows by the package `ml_dtypes`, HDF5 as a type that can be described, and h5py not at all."""
+"""bfloat16: NumPy knows it from the package `ml_dtypes`, HDF5 can describe it as a type, h5py does not know it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 _FIELDS = (15, 7, 8, 0, 7)
-"""Where the sign is, begin and length of the exponent and of the mantissa."""
+"""Position of the sign, and position and size of the exponent and of the mantissa."""
 _BIAS = 127
 
 
@@ -18,7 +18,7 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 
 
 def in_hdf5() -> Any:
-    """The type of HDF5: from 2.0 on H5T_FLOAT_BFLOAT16LE, which older versions read, too. h5py shows it as float32."""
+    """The HDF5 type: from 2.0 on H5T_FLOAT_BFLOAT16LE, which older versions also read. h5py shows it as float32."""
     import h5py
 
     kind = h5py.h5t.IEEE_F32LE.copy()
@@ -45,7 +45,7 @@ def stored(dataset: Any) -> np.dtype[Any] | None:
 
 
 def read(dataset: Any, box: tuple[slice, ...]) -> npt.NDArray[Any]:
-    """A box of a dataset of them, bit by bit: made float32 by HDF5, one NaN becomes another."""
+    """Read a box of a dataset of them bit by bit: HDF5's conversion to float32 changes some NaNs."""
     import ml_dtypes
 
     out = np.empty([part.stop - part.start for part in box], ml_dtypes.bfloat16)
@@ -55,13 +55,13 @@ def read(dataset: Any, box: tuple[slice, ...]) -> npt.NDArray[Any]:
 
 
 def write(dataset: Any, box: tuple[slice, ...], values: npt.NDArray[Any]) -> None:
-    """Values into a box of a dataset of them."""
+    """Write values into a box of a dataset of them."""
     if values.size:
         dataset.id.write(*_spaces(dataset, box), np.ascontiguousarray(values), in_hdf5())
 
 
 def _spaces(dataset: Any, box: tuple[slice, ...]) -> tuple[Any, Any]:
-    """The cells of a box in memory, and in the file."""
+    """The dataspaces of the box in memory and in the file."""
     import h5py
 
     there = dataset.id.get_space()

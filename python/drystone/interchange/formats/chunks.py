@@ -1,7 +1,8 @@
-"""Chunks of a file, decoded beside each other: HDF5 decodes one after another, and zarr asks Python much about each.
+"""Decodes chunks of a file in parallel: HDF5 decodes them one by one, and zarr executes much Python for each.
 
-Of HDF5 those are taken without filters, or whose filters our codecs know (shuffle, deflate, bzip2, Zstandard), and numbers of fixed size; whatever is unusual about a
-chunk (not there, a filter left out, damage) is left to the library of the format, which reads it or says what is wrong.
+This covers HDF5 chunks of fixed-size numbers without filters, or with filters that our codecs know (shuffle, deflate,
+bzip2, Zstandard). Unusual chunks (absent, a skipped filter, damage) are left to the library of the format, which reads
+them or reports the error.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MODE_CODED = b"\x1f"
 
 
 def pool() -> ThreadPoolExecutor:
-    """Threads that decode: as many as there are processors, at most 4."""
+    """Decoding threads: as many as there are processors, at most 4."""
     return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="drystone-chunks")
 
 
@@ -44,7 +45,10 @@ def by_chunks(
     decoded: Callable[[tuple[int, ...]], Chunk | None],
     itself: Read,
 ) -> Read:
-    """What reads a box from the chunks that it meets, by their first cells; those that are not `decoded` by the library `itself`."""
+    """Reads a box from the chunks that it overlaps, by their first cells.
+
+    Chunks that are not `decoded` are read by the library `itself`.
+    """
 
     def read(box: Box) -> npt.NDArray[Any]:
         out = np.empty([part.stop - part.start for part in box], dtype)
@@ -72,13 +76,13 @@ def by_chunks(
 
 
 class Buffers(local):
-    """A buffer of each thread: memory that is new each time takes longer to come by than a chunk to be read."""
+    """A buffer per thread: allocating memory for each chunk takes longer than reading it."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def take(self, nbytes: int) -> memoryview:
-        """So many bytes, until the next are taken."""
+        """This many bytes, valid until the next call."""
         if len(self._held) < nbytes:
             self._held = bytearray(nbytes)
         return memoryview(self._held)[:nbytes]
@@ -88,7 +92,7 @@ _Stored = Callable[[tuple[int, ...]], bytes | memoryview | None]
 
 
 def reader(dataset: Any, threads: ThreadPoolExecutor, buffers: Buffers) -> Read | None:
-    """What reads a box of an h5py dataset by its chunks; None where HDF5 itself is to do it."""
+    """Reads a box of an h5py dataset by its chunks; None if HDF5 itself must read it."""
     dtype, edges = np.dtype(dataset.dtype.str), dataset.chunks
     nbytes = math.prod(edges or ()) * dtype.itemsize
     if not edges or dtype.kind not in "iufc" or nbytes > _LARGEST or not _is_as(dataset, dtype):
@@ -103,14 +107,14 @@ def reader(dataset: Any, threads: ThreadPoolExecutor, buffers: Buffers) -> Read 
             values = stored(start)
             return None if values is None else np.frombuffer(values, dtype).reshape(edges)
         except (OSError, RuntimeError, ValueError, MemoryError, DrystoneError):
-            # h5py takes a chunk that is not there, in a dataset that has none, for a lack of memory.
+            # For a dataset without chunks, h5py reports a missing chunk as a lack of memory.
             return None
 
     return by_chunks(edges, native(dtype), threads, decoded, dataset.__getitem__)
 
 
 def _is_as(dataset: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether numbers are stored as NumPy has them: HDF5 knows ones with bits to spare."""
+    """Whether numbers are stored in NumPy's types: HDF5 also has types with padding bits."""
     import h5py
 
     kind = dataset.id.get_type()
@@ -124,7 +128,7 @@ def _filters(dataset: Any) -> list[int]:
 
 
 def _raw(dataset: Any, nbytes: int, buffers: Buffers) -> _Stored | None:
-    """What reads chunks that are stored as they are from where they lie; small ones HDF5 finds faster."""
+    """Reads unfiltered chunks directly from the file. HDF5 is faster at finding small ones."""
     file = dataset.file
     if nbytes < _SMALLEST or file.driver != "sec2" or file.userblock_size:
         return None
@@ -145,7 +149,7 @@ def _coded(dataset: Any, filters: list[int], dtype: np.dtype[Any], nbytes: int) 
     if filters[-1] not in _CODERS or any(code != _SHUFFLE for code in filters[:-1]):
         return None
     chain = ",".join([f"shuffle:{dtype.itemsize}"] * len(filters[:-1]) + [_CODERS[filters[-1]]])
-    # Our stored form of a chain: a mode byte, then the length between each codec and the next.
+    # Our stored form of a chain: a mode byte, then the intermediate length between two codecs.
     head = _MODE_CODED + nbytes.to_bytes(4, "little") * chain.count(",")
 
     def stored(start: tuple[int, ...]) -> bytes | None:

@@ -22,13 +22,14 @@ from drystone.interchange.formats import (
     attributes,
     bfloat16,
     chunks,
+    compound,
     native,
     references,
     times,
 )
 from drystone.lists import ragged, reference
 
-# The attributes by which HDF5 marks dimension scales, and netCDF-4 itself.
+# Attributes with which HDF5 marks dimension scales, and netCDF-4 itself.
 _HIDDEN = {
     "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS",
     "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict",
@@ -76,7 +77,7 @@ def _shown(attrs: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
         if name not in _HIDDEN:
             try:
                 yield name, references.named(attrs[name], attrs, name)
-            except (OSError, TypeError) as error:  # of a type that h5py does not read
+            except (OSError, TypeError) as error:  # a type that h5py does not read
                 yield name, error
 
 
@@ -85,7 +86,7 @@ Read = Callable[[Box], npt.NDArray[Any]]
 
 @dataclass
 class Way:
-    """How boxes are read, and whether that gives them where they lie (`Array.lies`)."""
+    """How boxes are read, and whether the result is a view of the file (`Array.lies`)."""
 
     read: Read
     lies: bool
@@ -93,19 +94,19 @@ class Way:
 
 @dataclass
 class Ways:
-    """How values of a file's datasets are read without HDF5, which copies what need not be copied and decodes one chunk after another."""
+    """Reads values of a file's datasets without HDF5, which makes an extra copy and decodes chunks one by one."""
 
     path: Path
     threads: ThreadPoolExecutor
     buffers: chunks.Buffers = field(default_factory=chunks.Buffers)
 
     def of(self, dataset: Any) -> Way | None:
-        """The way to a dataset; None where HDF5 itself is to read it."""
+        """The reader of a dataset; None if HDF5 itself must read it."""
         decoded = chunks.reader(dataset, self.threads, self.buffers)
         return Way(decoded, lies=False) if decoded else self._mapped(dataset)
 
     def _mapped(self, dataset: Any) -> Way | None:
-        """A memory map of numbers that are stored row by row in the file."""
+        """A memory map of numbers stored in row-major order."""
         import h5py
 
         dtype, plist = np.dtype(dataset.dtype.str), dataset.id.get_create_plist()
@@ -118,7 +119,7 @@ class Ways:
         shape = dataset.shape
 
         def read(box: Box) -> npt.NDArray[Any]:
-            # Mapped again each time: a file may contain more datasets than a process may have mappings.
+            # Mapped anew each time: a file may contain more datasets than a process may have mappings.
             array = np.memmap(self.path, dtype, "r", begin, shape)
             return np.asarray(array[box]).astype(native(dtype), copy=False)
 
@@ -158,7 +159,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         if own is not None:
             return bfloat16.read(dataset, box)
         if is_plain and all(part == slice(0, n) for part, n in zip(box, shape, strict=True)):
-            # All of it: h5py takes longer to learn what part is meant than HDF5 to read little.
+            # The whole array: h5py takes longer to handle a selection than HDF5 to read little data.
             out = np.empty(shape, native(dtype))
             dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, out)
             return out
@@ -196,9 +197,14 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
 
 
 def _of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtype[Any], Read] | None:
-    """The dtype of lists of numbers or of references, and how boxes of them are read; None for other datasets."""
+    """The dtype of lists, of references or of records with these or with strings, and a reader of boxes.
+
+    None for other datasets.
+    """
     import h5py
 
+    if dataset.dtype.names is not None and dataset.dtype.hasobject:
+        return _records_of_any_length(name, dataset, contents)
     if (kind := references.kind_of(dataset.dtype)) is not None:
         rounded: set[str] = set()
 
@@ -206,7 +212,7 @@ def _of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtyp
             found = references.names(dataset[box], dataset.file, rounded)
             if (
                 rounded
-                and (said := f"{name}: regions that are no boxes (kept as the box around them)")
+                and (said := f"{name}: regions that are not boxes (kept as the box around them)")
                 not in contents.lost
             ):
                 contents.lost.append(said)
@@ -229,8 +235,25 @@ def _of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtyp
     return ragged(own), read_lists
 
 
+def _records_of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtype[Any], Read] | None:
+    rounded: set[str] = set()
+    found = compound.taken(dataset.dtype, dataset.file, rounded)
+    if found is None:
+        return None
+    own, act = found
+
+    def read_records(box: Box) -> npt.NDArray[Any]:
+        values = act(np.asarray(dataset[box], dataset.dtype))
+        said = f"{name}: regions that are no boxes (kept as the box around them)"
+        if rounded and said not in contents.lost:
+            contents.lost.append(said)
+        return values
+
+    return own, read_records
+
+
 def _append_values(name: str, dataset: Any, contents: Contents, dtype: np.dtype[Any], read: Read) -> None:
-    """Take over a dataset whose values are of any length."""
+    """Import a dataset whose values have any length."""
     said = list(dataset.attrs)
     contents.arrays.append(
         Array(
@@ -248,7 +271,7 @@ def _append_values(name: str, dataset: Any, contents: Contents, dtype: np.dtype[
 
 
 def enum_type(name: str, names: Mapping[str, int], dtype: np.dtype[Any], contents: Contents) -> np.dtype[Any]:
-    """The dtype of an enumeration as containers take it; of one that they do not, the integers, and the loss is named."""
+    """The dtype of an enumeration for containers. If they do not support it, the integers, and the loss is recorded."""
     try:
         return enum({name: int(value) for name, value in names.items()}, dtype.str[1:])
     except DrystoneError as error:
@@ -265,7 +288,7 @@ def _is_zero(fill: Any) -> bool:
 
 
 def _dims(dataset: Any) -> tuple[str, ...] | None:
-    """The names of its dimensions; where only some have one, the others are named by their number."""
+    """The names of its dimensions; if only some have one, the others are named by their index."""
     names = []
     for n, dim in enumerate(dataset.dims):
         label = dim.label

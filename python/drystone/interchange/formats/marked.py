@@ -1,4 +1,4 @@
-"""What an export marked because the format has no type for it, given its type again: lists as two arrays, references as texts."""
+"""Restores types that an export marked because its format lacks them: lists as two arrays, references as texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drystone.lists import REFERENCES_TO, ragged, reference
 
 
 def typed(contents: Contents) -> None:
-    """Gives what is marked the type that it had in the container."""
+    """Restores the type that each marked array had in the container."""
     _joined(contents)
     for array in contents.arrays:
         kind = array.attrs.get(REFERENCES_TO)
@@ -22,7 +22,7 @@ def typed(contents: Contents) -> None:
 
 
 def _joined(contents: Contents) -> None:
-    """Makes one array of lists of each pair that an export marked; other ragged arrays of CF stay two arrays."""
+    """Joins each pair of marked arrays into an array of lists; other ragged arrays of CF stay two arrays."""
     by_path = {array.path: array for array in contents.arrays}
     for counts in list(contents.arrays):
         name = counts.attrs.get(LISTS_OF)

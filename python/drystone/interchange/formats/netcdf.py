@@ -1,4 +1,4 @@
-"""NetCDF-3 and netCDF-4, through netCDF4: groups, dimensions, attributes, chunks, fill values; packed values stay packed."""
+"""NetCDF-3 and netCDF-4, with netCDF4: groups, dimensions, attributes, chunks, fill values. Values stay packed."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ def opened(path: Path) -> Iterator[Contents]:
 
 
 _DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
-"""What netCDF-4 calls a dataset inside that only stands for a dimension."""
+"""netCDF-4's mark of an HDF5 dataset that only stands for a dimension."""
 
 
 class _Inside:
-    """The HDF5 file that a netCDF-4 file is, where h5py is there."""
+    """The HDF5 file of a netCDF-4 file, if h5py is installed."""
 
     def __init__(self, file: Any, ways: hdf5.Ways) -> None:
         self._file = file
         self._ways = ways
 
     def way(self, path: str, shape: tuple[int, ...]) -> hdf5.Way | None:
-        """What reads a variable without netCDF."""
+        """Reads a variable without netCDF."""
         return self._ways.of(self._file[path]) if self.extents(path) == shape else None
 
     def extents(self, path: str) -> tuple[int, ...] | None:
-        """The cells that a variable has: where it was not written since a dimension grew, fewer than the dimensions say."""
+        """The stored cells of a variable: fewer than its dimensions say if a dimension grew since the last write."""
         if path not in self._file:
             return None
-        # A variable named like a dimension that is not its own goes by another name inside, where that name is the dimension's.
+        # A variable with the name of a dimension that is not its own has another name inside, since the dimension uses
+        # the name.
         found = self._file[path]
         is_dimension = bytes(found.attrs.get("NAME", b"")).startswith(_DIMENSION)
         return None if is_dimension else tuple(found.shape)
@@ -83,7 +84,7 @@ def _group(group: Any, path: str, contents: Contents, inside: _Inside | None) ->
 
 
 def _unused(group: Any, below: str) -> Iterator[str]:
-    """The dimensions that no variable of their group or below has."""
+    """The dimensions that no variable of their group or below uses."""
     used = _used(group)
     for name, dimension in group.dimensions.items():
         if name not in used:
@@ -148,20 +149,21 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
 
 
 def _as_lists(values: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Lists as an array of arrays; netCDF gives the list of a variable without dimensions as it is."""
+    """Lists as an array of arrays; netCDF returns a single list for a variable without dimensions."""
     if shape:
         return np.asarray(values, object)
+    # A list of one number comes as that number.
     out = np.empty((), object)
-    out[()] = np.asarray(
+    out[()] = np.atleast_1d(
         values if not isinstance(values, np.ndarray) or values.dtype.kind != "O" else values[()]
     )
     return out
 
 
 def _there(variable: Any, reached: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
-    """A reader of a variable only whose first extents are stored, on top of the reader of these.
+    """A reader of a variable of which only the first part is stored; it uses the reader of that part.
 
-    NetCDF (4.10) gives for others whatever happens to be in memory, where texts or several unlimited dimensions are involved.
+    For other cells, netCDF (4.10) returns uninitialised memory with texts or several unlimited dimensions.
     """
     import netCDF4
 

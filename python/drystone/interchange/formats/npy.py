@@ -1,4 +1,4 @@
-"""One array in a `.npy` file, mapped and not loaded."""
+"""One array in a `.npy` file, mapped instead of loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drystone.interchange.formats import Array, Box, Contents, native, times
 
 @contextmanager
 def opened(path: Path) -> Iterator[Contents]:
-    """The array, named like the file."""
+    """The array, named after the file."""
     with path.open("rb") as file:
         if file.read(6) != np.lib.format.MAGIC_PREFIX:
             raise InvalidArgumentError(f"{path} cannot be read: it does not begin like a .npy file")
@@ -43,7 +43,7 @@ def opened(path: Path) -> Iterator[Contents]:
         lies = array.dtype.isnative and array.flags.c_contiguous
 
         def read(box: Box) -> Any:
-            if lies:  # mapped anew each time: what was read is let go of
+            if lies:  # mapped anew each time, so pages that were read are released
                 mapped = np.memmap(path, array.dtype, "r", array.offset, array.shape)
                 return np.asarray(mapped[box])
             return np.asarray(array[box]).astype(native(array.dtype), copy=False)

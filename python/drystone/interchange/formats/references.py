@@ -1,4 +1,4 @@
-"""HDF5 references as the names of their targets, and back."""
+"""HDF5 references as the names of their targets, and the reverse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kind_of(dtype: np.dtype[Any]) -> Literal["object", "region"] | None:
 
 
 def named(value: Any, attrs: Any, name: str) -> Any:
-    """The value of an attribute, with the names of what references lead to in place of these."""
+    """The value of an attribute, with references replaced by the names of their targets."""
     import h5py
 
     is_one = isinstance(value, h5py.Reference | h5py.RegionReference)
@@ -35,7 +35,7 @@ def named(value: Any, attrs: Any, name: str) -> Any:
 def names(values: Any, file: Any, rounded: set[str]) -> npt.NDArray[Any]:
     """The names of the targets of an array of references.
 
-    `rounded` gets those of regions that are no boxes.
+    `rounded` gets the names of regions that are not boxes.
     """
     array = np.asarray(values, object)
     out = np.empty(array.shape, object)
@@ -48,7 +48,7 @@ def _name(value: Any, file: Any, rounded: set[str]) -> str:
     import h5py
 
     if not value:
-        return ""  # a reference to nothing
+        return ""  # a null reference
     found = h5py.h5r.get_name(value, file)
     path = (found or b"").decode("utf-8", "replace").strip("/") or "/"
     if not isinstance(value, h5py.RegionReference):

@@ -1,7 +1,7 @@
-"""Dates and durations in formats that have no such types: integers, whose units are named as the CF conventions name them.
+"""Dates and durations in formats without such types: integers, with units as in the CF conventions.
 
-Values stay exact. A unit that CF lacks is converted to one that it has, if that is exact; else the numbers
-stay unchanged, and an attribute names their NumPy type.
+Values stay exact. A unit that CF lacks is converted to one that it has, if that is exact; else the numbers stay
+unchanged, and an attribute names their NumPy type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from drystone.errors import UnsupportedError
 
-# Of NumPy's units, those that CF has.
+# NumPy's units that CF also has.
 _UNITS = {
     "D": "days",
     "h": "hours",
@@ -31,12 +31,12 @@ def is_time(dtype: np.dtype[Any]) -> bool:
 
 
 def has_no_unit(dtype: np.dtype[Any]) -> bool:
-    """Whether it is one that does not say what its numbers count, which containers do not take."""
+    """Whether it is such a type without a unit, which containers do not support."""
     return is_time(dtype) and np.datetime_data(dtype)[0] == "generic"
 
 
 def attributes(dtype: np.dtype[Any]) -> dict[str, str]:
-    """What says of the numbers which times they are."""
+    """Attributes that define the times of the numbers."""
     unit, count = np.datetime_data(stored_as(dtype))
     name = _UNITS.get(unit) if count == 1 else None
     if name is None:
@@ -59,7 +59,7 @@ def numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def stored_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of which the numbers are stored: of one unit that CF has, if that is exact."""
+    """The type of the stored numbers: in a single unit that CF has, if that is exact."""
     unit, _ = np.datetime_data(dtype)
     if unit == "generic":
         return dtype.newbyteorder("=")

@@ -15,7 +15,8 @@ import numpy as np
 from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, marked, native, times
 
 _CODERS = {"zstd", "gzip", "blosc", "zlib", "bz2", "lz4"}
-"""Compressors that version 3 takes from numcodecs, under their own names or after "numcodecs."; those of version 2 are all of there."""
+"""Compressors that version 3 takes from numcodecs, under their own names or after "numcodecs."; version 2 takes all
+from there."""
 
 
 @contextmanager
@@ -84,13 +85,13 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
 
 @dataclass
 class _Ways:
-    """How arrays of a hierarchy are read without zarr, which asks Python much about each chunk."""
+    """Reads arrays of a hierarchy without zarr, which executes much Python for each chunk."""
 
     threads: ThreadPoolExecutor
     buffers: chunks.Buffers = field(default_factory=chunks.Buffers)
 
     def of(self, array: Any) -> chunks.Read | None:
-        """What reads a box by its chunks, decoded as zarr does; None where zarr itself is to do it."""
+        """Reads a box by its chunks, decoded as zarr does; None if zarr itself must read it."""
         from zarr.storage import LocalStore
 
         store = array.store_path.store
@@ -109,13 +110,13 @@ class _Ways:
                 return np.frombuffer(values, dtype).reshape(edges, order=order)
             except FileNotFoundError:
                 return None if fill is None else np.broadcast_to(np.asarray(fill, dtype), edges)
-            except Exception:  # of whatever package decodes it; zarr will say it in its way
+            except Exception:  # any error of the decoding package; zarr will report it
                 return None
 
         return chunks.by_chunks(edges, native(dtype), self.threads, decoded, array.__getitem__)
 
     def _read(self, path: Path) -> memoryview:
-        """A file, until the next is read."""
+        """A file, kept until the next is read."""
         with path.open("rb", buffering=0) as file:
             values = self.buffers.take(os.fstat(file.fileno()).st_size)
             return values[: file.readinto(values)]
@@ -125,7 +126,7 @@ _Decode = Callable[[Any], Any]
 
 
 def _stored(array: Any) -> tuple[list[_Decode], np.dtype[Any], Literal["C", "F"]] | None:
-    """How chunks are stored: what decodes them, dtype and order; None if it is unusual."""
+    """The storage of chunks: decoder, dtype and order; None if it is unusual."""
     import numcodecs
 
     told, dtype = array.metadata.to_dict(), np.dtype(array.dtype)

@@ -1,13 +1,13 @@
-// Questions to the server: JSON, and pictures as numbers.
+// Requests to the server: JSON, and pictures as numbers.
 
 export class Refused extends Error {
   constructor(message, costs) {
     super(message);
-    this.costs = costs; // bytes that the answer would take, where that is why
+    this.costs = costs; // bytes that the answer would take, if that is the reason
   }
 }
 
-let snapshot = null; // an earlier one that is looked at; null is the newest
+let snapshot = null; // the earlier snapshot that is shown; null: the newest
 
 export function lookAt(number) { snapshot = number; }
 export function lookedAt() { return snapshot; }
@@ -43,7 +43,7 @@ export async function askPicture(query, signal = undefined, name = "picture") {
   return { ...header, values: new kind(body, 4 + length) };
 }
 
-// Only the newest of a row of questions matters: those before are given up.
+// Only the newest request of a series matters: earlier ones are abandoned.
 export function newest() {
   let running = null;
   return async (question) => {

@@ -1,4 +1,4 @@
-// Axes of an array: names, coordinates, and marks along a side of a picture.
+// Axes of an array: names, coordinates, and ticks along a side of a picture.
 
 import { short, ticks } from "./text.js";
 
@@ -12,7 +12,7 @@ export class Axis {
 
   get units() { return this.coordinate?.texts ? "" : this.coordinate?.units ?? ""; }
 
-  // The coordinate of a cell as text; its number where there are none.
+  // The coordinate of a cell as text; its index if there are no coordinates.
   at(cell) {
     if (this.coordinate?.texts) return this.coordinate.texts[cell] ?? "";
     if (!this.coordinate) return String(cell);
@@ -24,7 +24,7 @@ export class Axis {
     return this.units ? `${this.name} (${plainUnits(this.units)})` : this.name;
   }
 
-  // Whether cells run upwards: northwards, and where values grow and are not depths.
+  // Whether cells run upwards: northwards, or where values grow and are not depths.
   get upwards() {
     const values = this.coordinate?.values;
     if (!values || values.length < 2 || this.coordinate.texts) return false;
@@ -32,7 +32,7 @@ export class Axis {
     return grows && (/degrees?_?n/i.test(this.coordinate.units) || /^(lat|y|north)/i.test(this.name));
   }
 
-  // Marks between two cells: [cell, label], where cell + 0.5 is the middle of a cell.
+  // Ticks between two cells: [cell, label], where cell + 0.5 is the middle of a cell.
   marks(from, to, wanted) {
     const values = this.coordinate?.values;
     if (this.coordinate?.texts || !values || !values.every((one) => typeof one === "number")) {
@@ -45,7 +45,7 @@ export class Axis {
       const cell = this.cellOf(mark, from, to);
       if (cell !== null) found.push([cell, short(mark)]);
     }
-    // Uneven coordinates crowd: then cells are marked.
+    // Ticks at uneven coordinates may overlap: then cells get the ticks.
     const crowded = found.some(([cell], n) => n && Math.abs(cell - found[n - 1][0]) < (to - from) / (wanted * 4));
     return found.length > 1 && !crowded ? found : ticks(from, to - 1, wanted).filter(Number.isInteger).map((cell) => [cell, short(values[cell])]);
   }

@@ -1,4 +1,4 @@
-// A second variable beside the first, at the same place: it follows the axes that both have.
+// A second variable beside the first, at the same position: it follows the axes that both have.
 
 import { ask, askPicture, newest, Refused } from "./ask.js";
 import { Axis } from "./axis.js";
@@ -11,9 +11,9 @@ import { bytes, place, value } from "./text.js";
 
 const GENERIC = /^(axis|dim)[ _]?\d+$/;
 const TEXTS = /^(\||<U|<S|str|object)/;
-const MOST = 1000; // names that can be chosen from
+const MOST = 1000; // names in the list
 
-// A choice of the variables that have the cells which `lead` shows.
+// The list of variables whose cells match those that `lead` shows.
 export async function choice(lead) {
   const { v, state } = lead;
   const lengths = state.shown.map((axis) => v.shape[axis]);
@@ -85,7 +85,7 @@ export class Beside {
   get title() { return [this.name, ...this.index().map((cell, axis) => (this.shown.includes(axis) ? null : `${this.axes[axis].name} ${this.axes[axis].at(cell)}`)).filter(Boolean)].join("  ·  "); }
   get fileName() { return this.lead.nameOf(this.name, this.index(), this.shown); }
 
-  // Of the axes that the first variable lacks.
+  // The axes that the first variable lacks.
   sliders() {
     return this.axes.filter((axis) => this.from[axis.number] === null && axis.length > 1).map((axis) => {
       const id = `beside-axis-${axis.number}`;
@@ -97,7 +97,7 @@ export class Beside {
 
   index() { return this.from.map((axis, n) => (axis === null ? this.own[n] : this.lead.state.index[axis])); }
 
-  // Goes where the first variable is.
+  // Moves to the position of the first variable.
   async follow() {
     const { v, lead } = this;
     if (!v) return;
@@ -121,7 +121,7 @@ export class Beside {
     }
   }
 
-  // A place along an axis of its own.
+  // A position along an axis that only this variable has.
   place(axis, at) {
     this.own[axis] = at;
     this.lead.state.besideOwn = [...this.own];
@@ -130,7 +130,7 @@ export class Beside {
 
   goOwn(step) { this.place(0, step); this.build(); this.follow(); }
 
-  // A sentence in place of the picture.
+  // A sentence instead of the picture.
   say(parts) {
     this.question(async () => undefined);
     this.picture = null;
@@ -150,7 +150,7 @@ export class Beside {
       this.drawing.show(picture, [down, across], { ...lead.look(picture), low, high: high > low ? high : low + 1, log: state.scale === "log" && low > 0, flip: down.upwards, label: this.v.units });
     } else this.drawing.show(picture, this.axes[this.shown[0]], this.v.units || this.name, state.common && lead.picture ? [low, high] : null);
     this.drawing.canvas.dataset.shows = place(this.index());
-    // Painted again, it still tells of the cell under the pointer.
+    // After a repaint, the value under the pointer is still shown.
     this.tell(this.at?.every((one, n) => one < picture.shape[n]) ? this.at : null);
   }
 
@@ -159,14 +159,14 @@ export class Beside {
     this.lead.point(at);
   }
 
-  // The cross hair of the first picture.
+  // The cross hair at the position of the first picture's.
   point(at) {
     if (!this.picture || (at && at.some((one, n) => one >= this.picture.shape[n]))) return;
     this.drawing.point(at);
     this.tell(at);
   }
 
-  // The value under the pointer, else the one of the chosen cell.
+  // The value under the pointer, else the one of the selected cell.
   tell(at) {
     this.at = at;
     const { picture, lead } = this;
@@ -180,8 +180,8 @@ export class Beside {
   }
 }
 
-// For each axis of the second variable the axis of the first that it follows, or null: steps follow steps, others their name and
-// length; axes without names of their own follow by length, from the last on.
+// For each axis of the second variable, the axis of the first that it follows, or null. Steps follow steps;
+// other axes follow the axis of their name and length. Unnamed axes follow by length, starting from the last.
 function linked(beside, lead) {
   const taken = new Set();
   const from = beside.axes.map(() => null);

@@ -1,5 +1,5 @@
-// Colour maps: 256 colours each. viridis, magma, inferno, plasma and cividis are the maps of these names (CC0), by 17 of their
-// colours; the others are made here, by colours between which the way is straight in OKLab.
+// Colour maps of 256 colours each. viridis, magma, inferno, plasma and cividis are interpolated from 17 colours
+// of the maps with these names (CC0). The others are interpolated here, linearly in OKLab.
 
 const HEX = {
   viridis: "440154 48186a 472d7b 424086 3b528b 33638d 2c728e 26828e 21918c 1fa088 28ae80 3fbc73 5ec962 84d44b addc30 d8e219 fde725",
@@ -51,7 +51,7 @@ export function table(name) {
   return out;
 }
 
-// From a value to a number of a colour, -1 where there is none.
+// Maps a value to the index of a colour; -1 if there is none.
 export function scale(low, high, log) {
   const [a, b] = log ? [Math.log10(low), Math.log10(high)] : [low, high];
   const by = b > a ? 256 / (b - a) : 0;
@@ -63,7 +63,7 @@ export function scale(low, high, log) {
   };
 }
 
-// Colours of writers: far from each other, whatever their number.
+// Colours of writers: far apart, for any number of writers.
 export function writer(number, alpha = 1) {
   return `hsl(${(number * 137.508 + 190) % 360} 40% ${number % 2 ? 44 : 54}% / ${alpha})`;
 }

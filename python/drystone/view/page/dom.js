@@ -1,4 +1,4 @@
-// Making elements. Texts become text nodes: what a container says is never read as HTML.
+// Creates elements. Texts become text nodes: text from a container is never parsed as HTML.
 
 export function el(tag, given = {}, ...children) {
   const made = document.createElement(tag);
@@ -18,7 +18,7 @@ export function replace(where, ...children) {
   return where;
 }
 
-// A table of facts: [[name, value], …]; empty values are left out.
+// A table of facts: [[name, value], …]; rows without a value are left out.
 export function facts(pairs) {
   const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return el("dl", { className: "facts" }, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
@@ -28,7 +28,7 @@ export function option(value, text = value, selected = false) {
   return el("option", { value, selected }, String(text));
 }
 
-// A canvas as sharp as the screen, kept at the size of its box; `draw` is called with the context and the size.
+// A canvas at the screen's resolution and the size of its box; `draw` is called with the context and the size.
 export function canvas(label, draw) {
   const made = el("canvas", { tabIndex: 0, role: "img", "aria-label": label });
   let asked = 0;

@@ -1,11 +1,11 @@
-// A plane as an image: colours, colour bar, marks, cross hair, and a part to be chosen by dragging.
+// A plane as an image: colours, colour bar, ticks, cross hair, and selection of a part by dragging.
 
 import { table, scale } from "./colours.js";
 import { canvas, theme } from "./dom.js";
 import { short, ticks } from "./text.js";
 
 const EDGE = { left: 66, top: 10, bottom: 44, right: 92 };
-const NARROW = { left: 50, top: 8, bottom: 42, right: 62 }; // on a telephone the picture needs the width
+const NARROW = { left: 50, top: 8, bottom: 42, right: 62 }; // on a phone the picture needs the width
 const edges = (width) => (width < 460 ? NARROW : EDGE);
 
 export class ImageView {
@@ -37,7 +37,8 @@ export class ImageView {
     if (this.cross) this.told.hovered(this.cross);
   }
 
-  // Where a condition holds: for each value of the picture the part of its cells; null takes the marks away.
+  // Shows where a condition holds: for each value of the picture, the fraction of its cells; null removes the
+  // marks.
   mark(hits) {
     this.hits = null;
     if (hits && this.picture && hits.shape.every((n, axis) => n === this.picture.shape[axis])) {
@@ -56,7 +57,7 @@ export class ImageView {
     this.canvas.repaint();
   }
 
-  // No taller than square cells need.
+  // At most as tall as square cells need.
   fit() {
     const [rows, columns] = [0, 1].map((n) => this.picture.stops[n] - this.picture.starts[n]);
     const edge = edges(this.canvas.clientWidth);
@@ -65,7 +66,7 @@ export class ImageView {
     this.canvas.style.height = needed ? `min(62vh, 640px, ${Math.max(edge === NARROW ? 150 : 240, needed)}px)` : "";
   }
 
-  // One pixel per value, aside; the screen's canvas scales it.
+  // One pixel per value, off-screen; the visible canvas scales it.
   paint() {
     const { shape: [rows, columns], values } = this.picture;
     const colours = table(this.look.colours);
@@ -85,7 +86,7 @@ export class ImageView {
     this.pixels.getContext("2d").putImageData(image, 0, 0);
   }
 
-  // Where the plane stands on the canvas.
+  // The position of the plane on the canvas.
   frame(width, height) {
     const edge = edges(width);
     const room = [Math.max(20, width - edge.left - edge.right), Math.max(20, height - edge.top - edge.bottom)];
@@ -107,7 +108,7 @@ export class ImageView {
     context.fillRect(x, y, w, h);
     context.imageSmoothingEnabled = false;
     const [rows, columns] = this.picture.shape;
-    // The last column may stand for fewer cells than the others.
+    // The last column may represent fewer cells than the others.
     const [fullH, fullW] = [0, 1].map((n) => (this.picture.shape[n] * this.picture.strides[n]) / (this.picture.stops[n] - this.picture.starts[n]));
     context.save();
     context.beginPath();
@@ -233,7 +234,7 @@ export class ImageView {
     return { x: x + across * w, y: y + (this.look.flip ? 1 - down : down) * h };
   }
 
-  // The value of the picture under a point, or null.
+  // The value of the picture at a point, or null.
   under(point) {
     if (!this.last || !this.picture) return null;
     const { x, y, w, h } = this.last;
@@ -257,13 +258,13 @@ export class ImageView {
     this.told.hovered(cross);
   }
 
-  // The cross hair, as another picture of the same cells has it.
+  // Sets the cross hair to that of another picture of the same cells.
   point(cross) {
     this.cross = cross;
     this.canvas.repaint();
   }
 
-  // The picture without what the pointer does to it, on any context.
+  // Draws the picture without the pointer's effects, on any context.
   still(context, width, height) {
     const { cross, drag } = this;
     this.cross = this.drag = null;
@@ -299,7 +300,7 @@ export class ImageView {
     this.canvas.repaint();
   }
 
-  // The cell of the array that a value of the picture is.
+  // The cell of the array for a value of the picture.
   cellOf(cross) {
     return cross.map((one, n) => this.picture.starts[n] + one * this.picture.strides[n]);
   }

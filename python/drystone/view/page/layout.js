@@ -1,4 +1,4 @@
-// Where the blocks of a step lie: who wrote them, how they are cut, and which bytes they take.
+// The blocks of a step: their positions, writers, subchunks, and stored bytes.
 
 import { ask, newest, Refused } from "./ask.js";
 import { Axis } from "./axis.js";
@@ -36,7 +36,7 @@ export class Layout {
     const n = found.shape.length;
     this.writers = [...new Set(found.blocks.map((block) => block.writer))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     if (!this.axes || this.axes.some((axis) => axis >= n)) this.axes = n > 1 ? [n - 2, n - 1] : n === 1 ? [null, 0] : null;
-    // As images have it: north is up.
+    // Like images: north is up.
     const first = this.v.has_steps && !this.v.local ? 1 : 0;
     const down = this.axes?.[0] ?? null;
     this.flip = down !== null && new Axis(down, found.dims[down], found.shape[down], this.v.coordinates[first + down]).upwards;
@@ -79,7 +79,7 @@ export class Layout {
     this.choose(null);
   }
 
-  // What is saved: the map without the block under the pointer, and the blocks as they are listed.
+  // Saved content: the map without the block under the pointer, and the list of blocks.
   get picture() { return this.found; }
   get drawing() { return { canvas: this.map, still: (...all) => this.still(...all) }; }
   get name() { return this.v.member ? `${this.v.name}.${this.v.member}` : this.v.name; }
@@ -100,12 +100,12 @@ export class Layout {
     this.over = over;
   }
 
-  // Whether a block has cells in the plane that is shown.
+  // Whether a block has cells in the plane.
   meets(block) {
     return this.v.local || !this.axes || block.shape.every((length, axis) => this.axes.includes(axis) || (block.offset[axis] <= this.at[axis] && this.at[axis] < block.offset[axis] + length));
   }
 
-  // A slider for each axis across the plane.
+  // A slider for each axis perpendicular to the plane.
   planes() {
     const { found, at } = this;
     if (this.v.local || !this.axes) return [];
@@ -117,7 +117,7 @@ export class Layout {
     }).filter(Boolean);
   }
 
-  // How many blocks the plane shows, and how many lie above and below it.
+  // How many blocks the plane shows, and how many lie before and behind it.
   tell() {
     const shown = this.found.blocks.filter((block) => this.meets(block)).length;
     const others = this.found.blocks.length - shown;
@@ -204,7 +204,7 @@ export class Layout {
   }
 
   under(event) {
-    if (!this.frame) return null; // nothing is drawn yet
+    if (!this.frame) return null; // nothing has been drawn
     const box = this.map.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     for (let n = this.found.blocks.length - 1; n >= 0; n -= 1) {
@@ -220,7 +220,7 @@ export class Layout {
     this.map.repaint();
     const block = this.found.blocks[number];
     if (block && !this.meets(block)) {
-      // The plane goes to the block.
+      // Moves the plane to the block.
       block.shape.forEach((length, axis) => { if (!this.axes.includes(axis)) this.at[axis] = block.offset[axis] + Math.floor(length / 2); });
       replace(this.root.querySelector(".planes"), this.planes());
       this.tell();
@@ -244,7 +244,7 @@ export class Layout {
   }
 }
 
-// An extreme; one that is the fill value or another that stands for nothing is no value of the field.
+// An extreme that is the fill value, or stands for a missing value, is not a value of the field.
 function extreme(block, end, digits) { return block.missing[end] ? "fill value" : short(end ? block.max : block.min, digits); }
 function who(block, brief = false) { return block.ranked ? `rank ${block.writer}` : `${brief ? "" : "writer "}${block.writer.replace(/^0+(?=.)/, "").slice(0, 8)}`; }
 function pieces(block) {

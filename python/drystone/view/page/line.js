@@ -43,13 +43,13 @@ export class LineView {
     this.told.hovered(cell);
   }
 
-  // The mark, as another line of the same cells has it.
+  // Sets the mark to that of another line of the same cells.
   point(cross) {
     this.at = cross === null ? null : cross[0];
     this.canvas.repaint();
   }
 
-  // The line without what the pointer does to it, on any context.
+  // Draws the line without the pointer's effects, on any context.
   still(context, width, height) {
     const { at } = this;
     this.at = null;
@@ -139,7 +139,7 @@ export class LineView {
   }
 }
 
-// Bars over `edges`, marked with the ends; the canvas has the class `name`.
+// Bars over `edges`, with labels at both ends; the canvas has the class `name`.
 export function histogram(edges, counts, name = "histogram") {
   const most = Math.max(1, ...counts);
   const made = canvas(`histogram: ${counts.length} bins from ${short(edges[0])} to ${short(edges[edges.length - 1])}`, (context, width, height) => {

@@ -1,4 +1,4 @@
-// The page: which container, which of its snapshots, which variable, and which side of it.
+// The page: the selected container, snapshot, variable and tab.
 
 import { ask, lookAt, lookedAt, Refused } from "./ask.js";
 import { el, facts, option, replace } from "./dom.js";
@@ -13,7 +13,7 @@ const at = (id) => document.getElementById(id);
 const TABS = [["values", "Values"], ["layout", "Layout"], ["statistics", "Statistics"], ["about", "About"]];
 
 const app = {
-  state: {}, // of the variable that is shown; kept in the address
+  state: {}, // of the shown variable; stored in the URL
   variable: null,
   panel: null,
   newest: null,
@@ -23,7 +23,7 @@ const app = {
     at("problem").textContent = text ?? "";
   },
 
-  // Does something that may fail, and says so.
+  // Runs a function that may fail, and reports the failure.
   async attempt(what) {
     try {
       await what();
@@ -33,7 +33,7 @@ const app = {
     }
   },
 
-  // The address says what is shown, so that it can be kept and come back to.
+  // The URL contains the selection, so that it can be bookmarked.
   remember() {
     const { state } = this;
     const given = new URLSearchParams();
@@ -54,7 +54,7 @@ const app = {
 
   async show() {
     const { state } = this;
-    // An answer that comes after somebody went on is for nobody.
+    // An answer that arrives after the user moved on is dropped.
     const stale = () => this.state !== state;
     this.panel?.stop?.();
     this.panel = null;
@@ -140,7 +140,7 @@ const app = {
 
 const tree = new Tree(at("tree"), (path) => { fold(true); app.open(path); });
 
-// On a narrow screen the names lie above the data: they fold away once one is chosen.
+// On a narrow screen the names are above the data: they collapse when one is selected.
 function fold(folded) {
   document.body.dataset.names = folded ? "folded" : "open";
   at("names").setAttribute("aria-expanded", String(!folded));
@@ -155,7 +155,7 @@ function snapshots(found) {
 async function reload() {
   tree.show(await ask("tree"));
   const { state, variable } = app;
-  // Whoever looks at the last step goes on to the newer one.
+  // If the last step is shown, the view moves on to a newer one.
   if (state.name && variable?.has_steps && !variable.local && state.index && state.index[0] === variable.shape[0] - 1) {
     const found = await ask("variable", { name: state.name, member: state.member });
     if (!state.shown?.includes(0)) state.index[0] = found.shape[0] - 1;
@@ -164,7 +164,7 @@ async function reload() {
   await app.show();
 }
 
-let unanswered = false; // what the page says is that the server did not answer
+let unanswered = false; // the page reports that the server did not answer
 
 async function look() {
   if (at("follow").checked && lookedAt() === null && !document.hidden) {

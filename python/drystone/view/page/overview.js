@@ -1,4 +1,4 @@
-// The container as a whole, and groups: identity, sizes, what waits, what takes the space, attributes.
+// The whole container, and groups: identity, sizes, uncommitted data, largest variables, attributes.
 
 import { el, facts } from "./dom.js";
 import { bytes, count, ratio } from "./text.js";

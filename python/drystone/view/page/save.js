@@ -1,4 +1,4 @@
-// What is shown, as files: the picture as PNG or SVG, its values as CSV or .npy.
+// Saves what is shown: the picture as PNG or SVG, its values as CSV or .npy.
 
 import { el, theme } from "./dom.js";
 import { value } from "./text.js";
@@ -6,7 +6,8 @@ import { Vector } from "./vector.js";
 
 const HEAD = 28; // pixels above a saved picture, for its title
 
-// Buttons that save what a pane shows. A pane has `picture`, `cells` (of a table), `axes`, `v`, `drawing`, `title` and `fileName`.
+// Buttons that save what a pane shows. A pane has `picture`, `cells` (of a table), `axes`, `v`, `drawing`,
+// `title` and `fileName`.
 export function saves(pane) {
   const button = (...all) => saveButton(pane, ...all);
   const csv = button("CSV", "The values that are shown, with their coordinates", () => keep(pane, "csv", new Blob([pane.cells ? cellsOf(pane) : valuesOf(pane)], { type: "text/csv" })));
@@ -17,7 +18,7 @@ export function saves(pane) {
     button("npy", "The values that are shown, for numpy.load: NaN where there are none", () => keep(pane, "npy", new Blob([array(pane.picture)]))));
 }
 
-// The same for a map of blocks. It has `table`, the rows of its blocks, in place of values.
+// The same for a map of blocks. Instead of values it has `table`, the rows of its blocks.
 export function savesOfMap(pane) {
   return el("div", { className: "row saves" }, el("span", { className: "note" }, "save"), ...pictures(pane),
     saveButton(pane, "CSV", "The blocks of the step, one a row", () => keep(pane, "csv", new Blob([rows(pane.table)], { type: "text/csv" }))));
@@ -34,7 +35,7 @@ function pictures(pane) {
   ];
 }
 
-// The name of a file that holds a part of what the page shows, without its suffix.
+// The name of a file with a part of the shown data, without its suffix.
 export function fileName(...parts) {
   const container = document.getElementById("where").textContent.replace(/\.dry$/, "");
   return [container, ...parts].filter((one) => one !== "" && one !== null && one !== undefined).join("-").replace(/[^\w.-]+/g, "-");
@@ -86,7 +87,7 @@ function shown(pane) {
   return pane.picture;
 }
 
-// Rows of comma-separated values as RFC 4180 has them; a value that there is none of is empty.
+// Rows of comma-separated values, as RFC 4180 specifies; a missing value is empty.
 function valuesOf(pane) {
   const { shape, axes, starts, strides, values, dtype } = shown(pane);
   const number = (one) => (Number.isNaN(one) ? "" : Number.isFinite(one) ? value(one, dtype === "f4") : one > 0 ? "inf" : "-inf");
@@ -97,7 +98,7 @@ function valuesOf(pane) {
   return rows([[`${down}\\${across}`, ...along(1)], ...along(0).map((at, row) => [at, ...Array.from(values.subarray(row * columns, (row + 1) * columns), number)])]);
 }
 
-// The cells of a table, as its texts.
+// The cells of a table, as texts.
 function cellsOf(pane) {
   const { cells, axes, starts } = pane.cells;
   const [down, across] = axes.map((axis) => pane.axes[axis]);
@@ -115,7 +116,7 @@ function rows(all) {
   return all.map((row) => `${row.map(field).join(",")}\r\n`).join("");
 }
 
-// NumPy's format, version 1.0: magic, version, length of the header, the header padded to 64 bytes, values.
+// NumPy's format, version 1.0: magic, version, header length, header padded to 64 bytes, values.
 function array(picture) {
   if (!picture) throw new Error("no picture is shown whose values could be saved");
   const shape = `(${picture.shape.join(", ")}${picture.shape.length === 1 ? "," : ""})`;

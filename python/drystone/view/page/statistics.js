@@ -1,4 +1,4 @@
-// Statistics of a whole step: those that are stored with it, and those of values that are read, on demand.
+// Statistics of a whole step: those stored with it, and, on demand, those of values that are read.
 
 import { ask, Refused } from "./ask.js";
 import { el, facts, option, replace } from "./dom.js";

@@ -1,10 +1,11 @@
-// Steps that are missing: of which nothing was committed, though later ones are there.
+// Missing steps: nothing was committed in them, though later steps exist.
 
 import { el } from "./dom.js";
 import { count } from "./text.js";
 
 export class Steps {
-  // `v` is the answer about a variable: `missing` holds the ranges of steps that are not there, `missing_count` their number.
+  // `v` is the answer about a variable: `missing` has the ranges of missing steps, `missing_count` their
+  // number.
   constructor(v) {
     this.length = v.has_steps && !v.local ? v.shape[0] : 0;
     this.ranges = this.length ? v.missing : [];
@@ -13,7 +14,7 @@ export class Steps {
 
   lacks(step) { return this.ranges.some(([from, to]) => from <= step && step < to); }
 
-  // The next step in a direction that is there; null where there is none.
+  // The next existing step in a direction; null if there is none.
   next(step, by) {
     for (let at = step + by; at >= 0 && at < this.length;) {
       const gap = this.ranges.find(([from, to]) => from <= at && at < to);
@@ -23,7 +24,7 @@ export class Steps {
     return null;
   }
 
-  // Below a slider: where steps are missing.
+  // The missing steps, below a slider.
   strip() {
     const stops = [];
     const place = (step) => `${Math.max(0, Math.min(100, (100 * (step - 0.5)) / Math.max(1, this.length - 1))).toFixed(3)}%`;
@@ -37,7 +38,7 @@ export class Steps {
     return named.join(", ") + (this.ranges.length > 8 ? ", …" : "");
   }
 
-  // A sentence in place of a picture, and the way to the steps beside the gap.
+  // A sentence instead of a picture, with links to the steps beside the gap.
   sentence(name, step, go) {
     const beside = [this.next(step, -1), this.next(step, 1)].filter((one) => one !== null);
     return [`Step ${step} of ${name} is missing: nothing was committed of it. `, ...beside.map((one) => el("button", { type: "button", className: "to-step", onclick: () => go(one) }, `step ${one}`))];

@@ -1,4 +1,4 @@
-// Numbers, sizes and places as people read them.
+// Numbers, sizes and positions as text.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -16,7 +16,7 @@ export function count(number, noun) {
   return `${many} ${/[^aeou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 }
 
-// The fewest digits that name a value: those of float32 for values that are one.
+// The fewest digits that identify a value; those of float32 if it is a float32 value.
 export function value(number, single = false) {
   if (Number.isNaN(number)) return "–";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
@@ -51,7 +51,7 @@ export function extents(shape) {
   return shape.length ? shape.join(" × ") : "one value";
 }
 
-// Round steps between `low` and `high`: about `wanted` of them.
+// Round tick values between `low` and `high`: about `wanted` of them.
 export function ticks(low, high, wanted) {
   if (!(high > low)) return [low];
   const rough = (high - low) / Math.max(1, wanted);
@@ -63,7 +63,7 @@ export function ticks(low, high, wanted) {
   return found.map((one) => Number(one.toPrecision(12)));
 }
 
-// The place of an array as its server takes it: numbers, and begin:end for what is shown.
+// A position in an array in the server's form: indices, and begin:end for shown axes.
 export function place(parts) {
   return parts.map((part) => (Array.isArray(part) ? `${part[0]}:${part[1]}` : String(part))).join(",");
 }

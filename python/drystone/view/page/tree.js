@@ -1,4 +1,4 @@
-// Groups and variables as a tree that keys walk: up, down, left, right, Enter, Home, End.
+// Groups and variables as a tree with keyboard navigation: up, down, left, right, Enter, Home, End.
 
 import { el, replace } from "./dom.js";
 import { extents } from "./text.js";
@@ -32,7 +32,7 @@ export class Tree {
     this.draw();
   }
 
-  // Nodes by path; groups that only names of variables show are groups too.
+  // Nodes by path. Groups that occur only in names of variables are included.
   nested() {
     const root = { path: "", children: new Map() };
     const at = (path) => {

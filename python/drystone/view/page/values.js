@@ -12,7 +12,7 @@ import { Steps } from "./steps.js";
 import { bytes, count, ordinal, place, short, value } from "./text.js";
 
 const DRAWN = "biufV";
-const kept = { colours: "viridis", square: true }; // the look that stays from variable to variable
+const kept = { colours: "viridis", square: true }; // settings kept from variable to variable
 
 export class Values {
   // `app` has remember(), problem() and open().
@@ -32,7 +32,7 @@ export class Values {
 
   get drawable() { return (DRAWN.includes(this.v.element) && this.v.dtype !== "record") || this.v.element === "c"; }
 
-  // What the state lacks, from what the variable is.
+  // Completes the state with defaults for the variable.
   settle() {
     const { v, state } = this;
     const long = this.axes.filter((axis) => axis.length > 1).map((axis) => axis.number);
@@ -86,7 +86,7 @@ export class Values {
     } else this.view = el("div", { className: "scroll grid", id: "table", tabIndex: 0 });
     this.beside = state.beside && state.mode !== "table" ? new Beside(this) : null;
     const controls = this.controls();
-    // Beside another the picture has a name above it, and both stand at one height.
+    // Beside another picture, both have a name above and the same height.
     const head = this.beside ? el("div", { className: "row heading" }, el("h2", { className: "name" }, this.name)) : controls;
     this.saves = v.shape.length ? saves(this) : el("div", {});
     replace(this.stage, head, this.view, state.mode === "table" ? null : this.readout, this.sliders, this.note, this.saves);
@@ -100,7 +100,7 @@ export class Values {
 
   rebuild() { this.build(); this.load(); }
 
-  // What is shown along which axis.
+  // What each axis of the picture shows.
   controls() {
     const { v, state } = this;
     const row = el("div", { className: "row", style: { marginBottom: "8px" } });
@@ -180,7 +180,7 @@ export class Values {
     while (this.playing === mine && this.root.isConnected) {
       const began = performance.now();
       const next = (this.state.index[axis.number] + 1) % axis.length;
-      // Steps that are missing are passed over.
+      // Missing steps are skipped.
       await set(axis.number === 0 && this.steps.lacks(next) ? this.steps.next(next, 1) ?? this.steps.next(-1, 1) ?? next : next);
       await new Promise((done) => { setTimeout(done, Math.max(16, 120 - (performance.now() - began))); });
     }
@@ -191,7 +191,7 @@ export class Values {
 
   spanOf(axis) { return this.state.region[axis] ?? [0, this.v.shape[axis]]; }
 
-  // The place that is shown, and the query for it.
+  // The shown position, and the query for it.
   query(more = {}) {
     const { v, state } = this;
     const parts = this.v.shape.map((n, axis) => (state.shown.includes(axis) && v.shape.length ? this.spanOf(axis) : state.index[axis]));
@@ -201,7 +201,7 @@ export class Values {
     };
   }
 
-  // Goes to a place along an axis.
+  // Moves to a position along an axis.
   go(axis, to) {
     this.state.index[axis] = to;
     this.drawSliders();
@@ -213,7 +213,7 @@ export class Values {
   get title() { return [this.name, ...this.axes.filter((axis) => !this.state.shown.includes(axis.number)).map((axis) => `${axis.name} ${axis.at(this.state.index[axis.number])}`)].join("  ·  "); }
   get fileName() { return this.nameOf(this.name, this.state.index, this.state.shown); }
 
-  // Of a file that holds what is shown: container, variable and place.
+  // The name for a file of the shown data: container, variable and position.
   nameOf(name, index, shown) {
     const at = index.filter((_, axis) => !shown.includes(axis)).join("-");
     return fileName(name, at);
@@ -266,7 +266,7 @@ export class Values {
       el("button", { type: "button", id: "anyway", onclick: () => { this.limit = error.costs * 2; this.load(); } }, "Read it anyway"));
   }
 
-  // Where there is no picture its place is not kept: what the note says would stand below the window.
+  // Without a picture, no space is reserved for it: the note would be below the window.
   reveal(there) { this.view.hidden = this.readout.hidden = this.saves.hidden = !there; }
 
   showTable({ cells, axes, starts, stops }) {
@@ -309,7 +309,7 @@ export class Values {
     if (state.pin) this.profile();
   }
 
-  // How images look that stand beside each other.
+  // The appearance of images side by side.
   look({ starts, stops }) {
     const [rows, columns] = [0, 1].map((n) => stops[n] - starts[n]);
     return { colours: kept.colours, square: kept.square && Math.max(rows / columns, columns / rows) < 6 };
@@ -337,7 +337,7 @@ export class Values {
     }
   }
 
-  // The values of the ends of the colours.
+  // The values at both ends of the colour map.
   range() {
     const { state, picture } = this;
     let low = state.low ?? picture.min ?? 0;
@@ -359,7 +359,7 @@ export class Values {
     this.tell(cross);
   }
 
-  // The cross hair of the picture beside.
+  // The cross hair at the position of the other picture's.
   point(cross) {
     if (!this.picture || (cross && cross.some((one, n) => one >= this.picture.shape[n]))) return;
     this.drawing.point(cross);
@@ -409,7 +409,7 @@ export class Values {
     this.view.focus();
   }
 
-  // A cell was chosen: what it holds exactly, and the values through it along an axis.
+  // A cell was selected: shows its exact value, and the values through it along an axis.
   pick(cell) {
     const { state } = this;
     const pin = [...state.index];
@@ -484,7 +484,7 @@ export class Values {
       el("div", { className: "card" }, el("h2", {}, image ? "In this picture" : "In this line"), this.facts));
   }
 
-  // The choice of a second variable.
+  // The list for a second variable.
   second() {
     const { state } = this;
     const names = el("select", { id: "beside", onchange: (event) => { Object.assign(state, { beside: event.target.value || null, besideMember: null, besideOwn: null }); this.rebuild(); } }, option(state.beside ?? "", state.beside ?? "nothing", true));

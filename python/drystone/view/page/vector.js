@@ -1,8 +1,8 @@
-// A drawing context that writes SVG: the part of the canvas' context that the pictures use. Texts stay texts.
+// A drawing context that writes SVG: the part of the canvas API that the pictures use. Texts stay texts.
 
 const SPACE = "http://www.w3.org/2000/svg";
 const ANCHORS = { left: "start", center: "middle", right: "end" };
-const BASELINES = { top: 0.8, middle: 0.35 }; // of the font's size: few programs know dominant-baseline
+const BASELINES = { top: 0.8, middle: 0.35 }; // fractions of the font size: few programs support dominant-baseline
 
 export class Vector {
   constructor(width, height) {
@@ -33,7 +33,7 @@ export class Vector {
   lineTo(x, y) { this.d += `L${x} ${y}`; }
   rect(x, y, w, h) { this.d += `M${x} ${y}h${w}v${h}h${-w}z`; }
   roundRect(x, y, w, h) { this.rect(x, y, w, h); }
-  arc(x, y, r) { this.d += `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`; } // whole circles alone
+  arc(x, y, r) { this.d += `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`; } // full circles only
   fill() { this.add("path", { d: this.d, ...this.ink("fill", this.fillStyle) }); }
   stroke() { this.add("path", { d: this.d, fill: "none", ...this.line() }); }
   fillRect(x, y, width, height) { this.add("rect", { x, y, width, height, ...this.ink("fill", this.fillStyle) }); }
@@ -59,14 +59,14 @@ export class Vector {
     made.textContent = text;
   }
 
-  // The whole of a canvas, its pixels as they are.
+  // The pixels of a canvas, unchanged.
   drawImage(image, left, top, wide, high, x, y, width, height) {
     this.add("image", { href: image.toDataURL("image/png"), x, y, width, height, preserveAspectRatio: "none", "image-rendering": "pixelated" });
   }
 
   line() { return { ...this.ink("stroke", this.strokeStyle), "stroke-width": this.lineWidth, "stroke-linejoin": this.lineJoin, "stroke-dasharray": this.state.dash.join(" ") || null }; }
 
-  // A colour as every program reads it, with its opacity beside it.
+  // A colour in a form that every program supports, with a separate opacity.
   ink(name, style) {
     this.ruler.fillStyle = style;
     const found = this.ruler.fillStyle;

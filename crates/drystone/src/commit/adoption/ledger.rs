@@ -1,4 +1,4 @@
-//! The ledger of a commit: which groups of each writer are settled, and the numbers of log parts.
+//! The ledger of a commit: the settled groups of each writer, and the numbers of log parts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use drystone_format::source::{Source, SourceState};
 use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
 
-/// Groups a writer has settled.
+/// The groups of a writer that are settled.
 pub(super) struct Settled {
     next: u64,
     ahead: BTreeSet<u64>,
@@ -27,7 +27,7 @@ impl Settled {
     }
 }
 
-/// Which groups are settled, and the log parts that entries of the index name.
+/// The settled groups of all logs, and the log parts that entries of the index name.
 pub(crate) struct Books {
     pub(super) sources: Vec<Source>,
     number: HashMap<(u64, u32), u32>,
@@ -57,6 +57,16 @@ impl Books {
         self.settled.entry(writer).or_insert(Settled { next: 0, ahead: BTreeSet::new() })
     }
 
+    /// Whether a group of a log is settled.
+    pub(super) fn is_settled(&self, log: &WriterLog, group: &Group) -> bool {
+        self.settled.get(&log.header.id).is_some_and(|settled| settled.contains(group.number))
+    }
+
+    /// Whether this many first groups of a writer are settled.
+    pub(super) fn are_settled(&self, writer: u64, groups: u64) -> bool {
+        groups == 0 || self.settled.get(&writer).is_some_and(|settled| settled.next >= groups)
+    }
+
     pub(super) fn source(&mut self, writer: u64, part: u32) -> u32 {
         let next = self.sources.len() as u32;
         *self.number.entry((writer, part)).or_insert_with(|| {
@@ -74,7 +84,7 @@ impl Books {
         })
     }
 
-    /// Writes watermarks and states of a log back into the source table.
+    /// Records watermarks and states of a log in the source table.
     pub(super) fn update(&mut self, log: &WriterLog, taken: &[&Group], fenced: bool) {
         let writer = log.header.id;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();

@@ -1,9 +1,11 @@
-//! What a commit takes: a pure function from the base snapshot and the logs to a [`Change`].
+//! Plans a commit: a pure function from the base snapshot and the logs to a [`Change`].
 //!
 //! Invariants
-//! - a step of a ranked run is taken completely, from every rank, or not at all; so is a replacement of it;
-//! - every group is settled (taken or given up) at most once: watermarks and the `ahead` list only grow;
-//! - nothing new means no change at all.
+//! - a step of a ranked run is taken completely, from every rank, or not at all; the same holds for its replacement;
+//! - a writer's own commit of a step takes the older groups of that step of other writers, which would hide it later;
+//! - every group is settled (taken or given up) at most once: watermarks and `ahead` lists only grow;
+//! - of groups of writers that do not write together, the one that was closed later is the newer one;
+//! - if nothing is new, nothing changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,36 +21,66 @@ use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
 use crate::{Error, Result};
 
-/// Whose groups to look at, and which to take.
+/// The groups that a commit considers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum Scope<'a> {
     /// All adoptable groups of all writers.
     All,
-    /// One writer, whose part lengths the caller gives: with steps (`nranks` = 1), or only values without step.
-    Own { steps: bool },
+    /// Groups of one writer, whose part lengths the caller gives: with steps (`nranks` = 1), or only values without
+    /// step. With them, the complete groups of the same steps in the other logs that are given; values without step
+    /// only of the writers in `loose`.
+    Own { writer: u64, steps: bool, loose: &'a BTreeSet<u64> },
 }
 
-/// What to do with groups, decided by the caller of [`plan`].
+impl Scope<'_> {
+    /// Whether the commit takes groups of this log only along with those of its own writer.
+    fn is_other(&self, log: &WriterLog) -> bool {
+        matches!(self, Scope::Own { writer, .. } if *writer != log.header.id)
+    }
+
+    /// The steps of the groups of its own writer that it may take. `None` in the set: values without step.
+    fn own_steps(&self, logs: &[WriterLog], books: &Books, schema: &Schema) -> BTreeSet<Option<u64>> {
+        let Scope::Own { steps, .. } = self else { return BTreeSet::new() };
+        let own = logs.iter().filter(|log| !self.is_other(log));
+        let fresh = own.flat_map(|log| log.groups.iter().filter(|group| !books.is_settled(log, group)));
+        let takes = |group: &&Group| (*steps || group.step.is_none()) && !is_orphan(group, schema);
+        fresh.filter(takes).map(|group| group.step).collect()
+    }
+
+    /// Whether it may take a group of another log.
+    fn joins(&self, log: &WriterLog, group: &Group, own: &BTreeSet<Option<u64>>) -> bool {
+        let Scope::Own { loose, .. } = self else { return true };
+        own.contains(&group.step) && (group.step.is_some() || loose.contains(&log.header.id))
+    }
+}
+
+/// The caller's decisions about groups.
 pub(crate) trait Verdict {
-    /// Whether this closed group may be taken; `false` gives it up for ever.
+    /// Whether this closed group may be taken. `false` gives it up for ever.
     fn keep(&self, log: &WriterLog, group: &Group) -> bool;
-    /// Whether everything that is not taken is given up, and ranked writers are fenced.
+    /// Whether all groups that are not taken are given up, and ranked writers are fenced.
     fn fence(&self) -> bool;
 }
 
-/// Whether the log holds groups, closed or begun, that no commit has taken.
+/// Whether the log holds groups, closed or begun, that no commit has settled.
 pub(crate) fn has_pending(log: &WriterLog, books: &Books) -> bool {
     let settled = books.settled.get(&log.header.id);
     let taken = |g: u64| settled.is_some_and(|s| s.contains(g));
     log.groups.iter().map(|g| g.number).chain(log.open_groups.iter().copied()).any(|g| !taken(g))
 }
 
-/// Whether a variable of the group was created by a commit that a power cut destroyed. Its id may have been given to
+/// The closed steps of a log that wait for a commit, each with the number of its group.
+pub(crate) fn waiting_steps(log: &WriterLog, books: &Books) -> impl Iterator<Item = (u64, u64)> {
+    let fresh = log.groups.iter().filter(|group| !books.is_settled(log, group));
+    fresh.filter_map(|group| Some((group.step?, group.number)))
+}
+
+/// Whether the commit that created a variable of the group was lost in a power cut. Its id may have been given to
 /// another variable since.
 fn is_orphan(group: &Group, schema: &Schema) -> bool {
     group.variables.iter().any(|(id, uid)| match schema.variables.get(id) {
         Some(variable) => variable.uid != *uid,
-        None => *id >= schema.next_id, // else it was deleted
+        None => *id >= schema.next_id, // a smaller id was deleted
     })
 }
 
@@ -57,28 +89,28 @@ pub(crate) fn is_fenced(log: &WriterLog, base: &Snapshot) -> bool {
     log.header.rank.is_some() && log.header.fence < base.manifest.fence
 }
 
-/// Decides what a commit takes. `sources` of the result is `None` when nothing is new.
+/// Decides what a commit takes. `sources` of the result is `None` if nothing is new.
 pub(crate) fn plan(
     base: &Snapshot,
     sources: Vec<Source>,
     logs: &[WriterLog],
-    scope: Scope,
+    scope: Scope<'_>,
     version: u64,
     verdict: &dyn Verdict,
 ) -> Result<Change> {
     let mut books = Books::new(base, sources);
     let mut change = Change::default();
     let fencing = verdict.fence();
-    // 1. what is adoptable
+    // 1. adoptable groups
     let mut take: Vec<Vec<&Group>> = vec![Vec::new(); logs.len()];
-    let mut ranked: BTreeMap<RunStep, OfStep<'_>> = BTreeMap::new();
+    let mut ranked: BTreeMap<(RunStep, Option<usize>), OfStep<'_>> = BTreeMap::new();
     let mut given_up = false;
+    let own_steps = scope.own_steps(logs, &books, &base.schema);
     for (i, log) in logs.iter().enumerate() {
-        let fenced = is_fenced(log, base);
-        let fresh: Vec<&Group> =
-            log.groups.iter().filter(|g| !books.settled(log.header.id).contains(g.number)).collect();
+        let (fenced, other) = (is_fenced(log, base), scope.is_other(log));
+        let fresh: Vec<&Group> = log.groups.iter().filter(|g| !books.is_settled(log, g)).collect();
         if fenced {
-            if !fresh.is_empty() {
+            if !fresh.is_empty() && !other {
                 change.notes.push(format!(
                     "writer {:016x} of run {} was fenced by a recovery: {} group(s) it closed are not taken",
                     log.header.id,
@@ -89,6 +121,9 @@ pub(crate) fn plan(
             continue;
         }
         for group in fresh {
+            if other && (!scope.joins(log, group, &own_steps) || is_orphan(group, &base.schema)) {
+                continue;
+            }
             if !verdict.keep(log, group) {
                 given_up = true;
                 continue;
@@ -104,28 +139,41 @@ pub(crate) fn plan(
             }
             match (group.step, log.header.rank, scope) {
                 (None, _, _) => take[i].push(group),
-                (Some(_), _, Scope::Own { steps: false }) => {}
+                (Some(_), _, Scope::Own { steps: false, .. }) => {}
                 (Some(_), None, _) => take[i].push(group),
-                (Some(step), Some(_), _) => {
-                    ranked.entry(RunStep { run: log.header.run, step }).or_default().push((i, group));
+                (Some(_), Some(_), Scope::Own { .. }) if !other => take[i].push(group),
+                (Some(step), Some(rank), _) => {
+                    // Several writers that are each the only rank are ordered by time.
+                    let alone = (other && rank.nranks == 1).then_some(i);
+                    let at = RunStep { run: log.header.run, step };
+                    ranked.entry((at, alone)).or_default().push((i, group));
                 }
             }
         }
     }
-    for (at, groups) in ranked {
-        let (whole, incomplete) = completeness(at, groups, logs, fencing)?;
+    for ((at, _), groups) in ranked {
+        let (whole, incomplete) = match (completeness(at, groups, logs, fencing), scope) {
+            (Ok(found), _) => found,
+            (Err(_), Scope::Own { .. }) => continue, // in doubt until a recovery
+            (Err(e), Scope::All) => return Err(e),
+        };
         if let (Some(mut incomplete), Scope::All) = (incomplete, scope) {
             incomplete.again = !whole.is_empty() || base.steps.contains(at.step);
             change.incomplete.push(incomplete);
         }
         whole.into_iter().for_each(|(i, group)| take[i].push(group));
     }
-    // 2. groups that are taken become entries, steps, growth
+    // 2. entries, steps and growth of the groups that are taken
     let mut steps = (*base.steps).clone();
     let mut schema: Option<Schema> = None;
     let mut replaced: BTreeSet<u64> = BTreeSet::new();
+    take.iter_mut().for_each(|groups| groups.sort_by_key(|g| g.number));
+    let ages = ages(logs, &take);
+    let age = |i: usize, group: &Group| ages.as_ref().and_then(|ages| ages.get(&(i, group.number)).copied());
+    let replacements: Vec<(usize, &Group)> =
+        take.iter().enumerate().flat_map(|(i, groups)| groups.iter().map(move |g| (i, *g))).collect();
+    let replacements: Vec<_> = replacements.into_iter().filter(|(_, g)| g.replace).collect();
     for (i, log) in logs.iter().enumerate() {
-        take[i].sort_by_key(|g| g.number);
         for group in &take[i] {
             books.settled(log.header.id).insert(group.number);
             if let Some(step) = group.step {
@@ -136,19 +184,32 @@ pub(crate) fn plan(
             }
         }
         for (j, group) in take[i].iter().enumerate() {
-            let hidden =
+            let own =
                 group.step.is_some() && take[i][j + 1..].iter().any(|g| g.step == group.step && g.replace);
-            if !hidden {
-                adopt_entries(log, group, version, base, &mut books, &mut schema, &mut change.entries)?;
+            let by_others =
+                replacements.iter().any(|(k, g)| g.step == group.step && age(*k, g) > age(i, group));
+            if !own && !by_others {
+                adopt_entries(
+                    (log, group),
+                    age(i, group),
+                    version,
+                    base,
+                    &mut books,
+                    &mut schema,
+                    &mut change.entries,
+                )?;
             }
         }
     }
     for step in replaced {
         steps.hide(step, version);
     }
-    // 3. the books
+    // 3. the ledger
     let anything = take.iter().any(|t| !t.is_empty());
     for (i, log) in logs.iter().enumerate() {
+        if scope.is_other(log) && take[i].is_empty() {
+            continue;
+        }
         let shut = is_fenced(log, base) || (fencing && log.header.rank.is_some());
         if fencing {
             for group in &log.groups {
@@ -175,7 +236,7 @@ pub(crate) fn plan(
     Ok(change)
 }
 
-/// Steps of closed groups that `after` contains and the base does not. The list of all steps may be longer than memory.
+/// The steps of closed groups that `after` contains and the base does not. The list of all steps may exceed memory.
 pub(crate) fn new_steps(base: &Snapshot, logs: &[WriterLog], after: &Steps) -> Vec<u64> {
     let closed: BTreeSet<u64> = logs.iter().flat_map(|l| &l.groups).filter_map(|g| g.step).collect();
     closed.into_iter().filter(|s| after.contains(*s) && !base.steps.contains(*s)).collect()
@@ -190,8 +251,8 @@ pub(crate) fn next_fence(base: &Snapshot) -> Result<u64> {
 /// Groups of a step, each with the number of its log.
 type OfStep<'g> = Vec<(usize, &'g Group)>;
 
-/// The groups of a step that can be taken, and the ranks that are missing for the others. Two writers of one rank are a
-/// conflict.
+/// The groups of a step that can be taken, and the ranks whose groups are missing. Errors: `Conflict` if two writers
+/// closed one rank.
 fn completeness<'g>(
     at: RunStep,
     groups: OfStep<'g>,
@@ -240,8 +301,8 @@ fn completeness<'g>(
     Ok((whole, (!missing.is_empty()).then_some(Incomplete { at, nranks, missing, again: false })))
 }
 
-/// Of the groups in which the ranks closed a step, those up to the last replacement that every rank has closed; and the
-/// logs that have closed it less often than others.
+/// Takes the groups in which the ranks closed a step. Returns those up to the last replacement that every rank has
+/// closed, and the logs that have closed the step less often than others.
 fn replaced_by_all(mut groups: OfStep<'_>) -> (OfStep<'_>, BTreeSet<usize>) {
     groups.sort_by_key(|(i, group)| (*i, group.number));
     let mut turns: BTreeMap<usize, u64> = BTreeMap::new();
@@ -259,20 +320,99 @@ fn replaced_by_all(mut groups: OfStep<'_>) -> (OfStep<'_>, BTreeSet<usize>) {
     (if closed.len() == turns.len() { whole } else { Vec::new() }, behind)
 }
 
+/// The order of a writer's entries in a commit of its own: its rank, or its id.
+fn own_order(log: &WriterLog) -> u64 {
+    log.header.rank.map_or(log.header.id, |r| u64::from(r.rank))
+}
+
+/// Groups that share a place in time: those in which several ranks of a run closed one step for the n-th time, or one
+/// group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Together {
+    Ranks {
+        team: Team,
+        step: Option<u64>,
+        /// Tells writers of the same rank apart.
+        turn: usize,
+        /// How often the writer closed the step before.
+        round: usize,
+    },
+    Alone(usize, u64),
+}
+
+/// A run and its number of ranks.
+type Team = (u64, u32);
+
+/// The number of each group (log, number) in the order of closing, if the groups are of several writers that do not
+/// write together; `None` if the order of ranks suffices.
+fn ages(logs: &[WriterLog], take: &[Vec<&Group>]) -> Option<BTreeMap<(usize, u64), u64>> {
+    let mut writers: Vec<usize> = (0..logs.len()).filter(|i| !take[*i].is_empty()).collect();
+    let team = |i: &usize| logs[*i].header.rank.map(|rank| -> Team { (logs[*i].header.run, rank.nranks) });
+    let first = writers.first().and_then(team);
+    let mut ranks: BTreeMap<(Team, u32), usize> = BTreeMap::new();
+    let mut doubled = false;
+    writers.sort_by_key(|i| logs[*i].header.time);
+    let mut turn: BTreeMap<usize, usize> = BTreeMap::new();
+    for i in &writers {
+        if let (Some(rank), Some(team)) = (logs[*i].header.rank, team(i)) {
+            let before = ranks.entry((team, rank.rank)).or_insert(0);
+            turn.insert(*i, *before);
+            doubled |= *before > 0;
+            *before += 1;
+        }
+    }
+    let is_one_team = first.is_some() && writers.iter().all(|i| team(i) == first) && !doubled;
+    if writers.len() < 2 || is_one_team {
+        return None;
+    }
+    let mut times: BTreeMap<Together, u64> = BTreeMap::new();
+    let mut of = BTreeMap::new();
+    for i in writers {
+        let header = &logs[i].header;
+        let mut rounds: BTreeMap<Option<u64>, usize> = BTreeMap::new();
+        for group in &take[i] {
+            let together = match team(&i) {
+                Some(team) if team.1 > 1 => {
+                    let closed = rounds.entry(group.step).or_insert(0);
+                    let round = *closed;
+                    *closed += 1;
+                    let (step, turn) = (group.step, turn.get(&i).copied().unwrap_or(0));
+                    Together::Ranks { team, step, turn, round }
+                }
+                _ => Together::Alone(i, group.number),
+            };
+            // Writers of earlier versions did not note when they closed a group.
+            let closed = if group.closed > 0 { group.closed } else { header.time };
+            let time = times.entry(together).or_insert(0);
+            *time = closed.max(*time);
+            of.insert((i, group.number), together);
+        }
+    }
+    let mut sorted: Vec<(u64, Together)> =
+        times.into_iter().map(|(together, time)| (time, together)).collect();
+    sorted.sort_unstable();
+    let number: BTreeMap<Together, u64> =
+        sorted.into_iter().enumerate().map(|(n, (_, together))| (together, n as u64 + 1)).collect();
+    Some(of.into_iter().filter_map(|(at, together)| Some((at, *number.get(&together)?))).collect())
+}
+
 fn adopt_entries(
-    log: &WriterLog,
-    group: &Group,
+    (log, group): (&WriterLog, &Group),
+    age: Option<u64>,
     version: u64,
     base: &Snapshot,
     books: &mut Books,
     schema: &mut Option<Schema>,
     out: &mut NewEntries,
 ) -> Result<()> {
-    let order = log.header.rank.map_or(log.header.id, |r| u64::from(r.rank));
+    let rank = log.header.rank.map_or(0, |r| u64::from(r.rank));
+    let own = own_order(log);
+    let aged = age.map_or(own, |age| age << 32 | rank);
     group.entries.each(&mut |mut entry| {
-        let Some(variable) = base.schema.variables.get(&entry.variable) else { return Ok(()) }; // deleted meanwhile
+        let Some(variable) = base.schema.variables.get(&entry.variable) else { return Ok(()) }; // deleted since
         entry.commit = version;
-        entry.order = order;
+        // The arrays of a local variable belong to their writers.
+        entry.order = if variable.local { own } else { aged };
         entry.source = books.source(log.header.id, entry.source);
         if variable.growable.contains(&true) {
             let current = schema.as_ref().unwrap_or(&base.schema);

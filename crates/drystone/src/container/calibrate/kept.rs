@@ -1,4 +1,4 @@
-//! Where profiles are kept: `devices/HASH.json` in the user's cache folder, one per device (docs/guide/calibration.md).
+//! Stored profiles: `devices/HASH.json` in the user's cache folder, one per device (docs/guide/calibration.md).
 //!
 //! The folder is `DRYSTONE_CACHE`, else `drystone` in `XDG_CACHE_HOME`, else in `~/.cache`.
 
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use crate::base::checksum::crc32;
 
-/// Seconds after which a measured profile is ignored.
+/// Nanoseconds after which a measured profile is ignored.
 const EXPIRES: u64 = 30 * 24 * 3600 * 1_000_000_000;
-/// The same for a profile that was measured while other programs used the machine.
+/// The same limit for a profile that was measured while other programs used the machine.
 const NOISY_EXPIRES: u64 = 24 * 3600 * 1_000_000_000;
-/// Longest file of a profile, in bytes.
+/// The greatest length of a profile's file, in bytes.
 const MAX_LEN: u64 = 64 << 10;
 /// The most depths in a profile.
 const MAX_DEPTHS: usize = 64;
 
-/// The folder for files that can be made again; `None` where the environment names none.
+/// The folder for files that can be recreated. `None` if the environment names none.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let xdg = || given("XDG_CACHE_HOME").filter(|path| path.is_absolute()).map(|path| path.join("drystone"));
@@ -31,7 +31,7 @@ fn file(folder: &Path, device: &str) -> PathBuf {
     folder.join("devices").join(format!("{:08x}{:08x}.json", crc32(device.as_bytes()), crc32(&reversed)))
 }
 
-/// Stores a profile; returns the file, or why it could not be stored.
+/// Stores a profile. Returns its file, or the reason why it could not be stored.
 pub(super) fn keep(device: &str, profile: &Profile) -> Result<PathBuf, String> {
     let folder =
         cache_folder().ok_or("no cache folder: neither DRYSTONE_CACHE, XDG_CACHE_HOME nor HOME is set")?;
@@ -44,25 +44,22 @@ fn keep_in(folder: &Path, device: &str, profile: &Profile) -> Result<PathBuf, St
         && let Some(better) = find_in(folder, device, profile.time).filter(|kept| !kept.doubt.is_noisy())
     {
         let days = profile.time.saturating_sub(better.time) / (24 * 3600 * 1_000_000_000);
-        return Err(format!(
-            "it is noisy, and one of {days} days ago that is not stays in {}",
-            path.display()
-        ));
+        return Err(format!("it is noisy, and a quiet one of {days} days ago stays in {}", path.display()));
     }
     let written = std::fs::create_dir_all(folder.join("devices")).and_then(|()| {
         let beside = path.with_extension(format!("{:x}.tmp", crate::base::random::id64()));
         std::fs::write(&beside, encode(device, profile))
             .and_then(|()| std::fs::rename(&beside, &path))
             .inspect_err(|_| {
-                // An incomplete file has a name that is never looked up.
+                // If removing fails, an incomplete file remains under a name that is never looked up.
                 let _ = std::fs::remove_file(&beside);
             })
     });
     written.map(|()| path.clone()).map_err(|e| format!("{} cannot be written: {e}", path.display()))
 }
 
-/// The stored profile of a device, unless it is too old at `now`, invalid, or implausible; then the device counts as
-/// unmeasured.
+/// The stored profile of a device. `None` if it is too old at `now`, invalid, or implausible: the device then counts
+/// as unmeasured.
 pub(super) fn find(device: &str, now: u64) -> Option<Profile> {
     find_in(&cache_folder()?, device, now)
 }
@@ -115,7 +112,7 @@ fn decode(device: &str, bytes: &[u8]) -> Option<Profile> {
         cold: document.get("cold")?.as_bool(),
         probed: document.get("probed")?.as_u64()?,
         time: document.get("time")?.as_u64()?,
-        // Of a version that kept none of these nothing is known.
+        // A profile of an older version has none of these fields.
         doubt: Doubt {
             spread: number(&document, "spread").unwrap_or(Doubt::NONE.spread),
             moved: number(&document, "moved").unwrap_or(Doubt::NONE.moved),
@@ -155,8 +152,8 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path().join("devices")).unwrap().count(), 1);
     }
 
-    /// Symptom: a profile measured while tests ran shaped the blocks of a month. After a day such a profile is ignored,
-    /// and it never replaces a better one.
+    /// Symptom: a profile that was measured while tests ran determined the layout of blocks for a month. Such a
+    /// profile now expires after a day, and it never replaces a better one.
     #[test]
     fn a_noisy_profile_expires_soon_and_replaces_no_quiet_one() {
         let folder = tempfile::tempdir().unwrap();
@@ -176,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_of_a_version_that_measured_each_depth_by_itself_is_ignored_where_it_contradicts_itself() {
+    fn an_old_profile_that_contradicts_itself_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let old = |last: f64| {
             let line = |depth: u32, bandwidth: f64| {
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_profile_is_as_if_nobody_had_measured() {
+    fn a_damaged_profile_counts_as_unmeasured() {
         let folder = tempfile::tempdir().unwrap();
         let path = keep_in(folder.path(), "d", &profile()).unwrap();
         let good = std::fs::read(&path).unwrap();

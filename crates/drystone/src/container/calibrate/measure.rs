@@ -1,10 +1,10 @@
-//! The measurement: a probe is written, synced, evicted from the page cache, and read at random places in two sizes,
-//! with more and more reads at a time.
+//! The measurement. A probe is written, synced, evicted from the page cache, and read at random places in two sizes,
+//! with an increasing number of concurrent reads.
 //!
-//! Two sizes give the two parameters of a line: the cost of a request, and the cost of its bytes. All depths are
-//! measured in rounds, and the probe is evicted before each round: if another program uses the machine for a moment, it
-//! spoils one round of some depths, and not all rounds of one. In a round no place is read twice, and small reads lie
-//! far apart, so that read-ahead for one serves no other. [`settle`] decides what is believed of the times.
+//! Two sizes give the two parameters of a line: the cost of a request and the cost of its bytes. All depths are
+//! measured in rounds, and the probe is evicted before each round. If another program uses the machine for a moment,
+//! it disturbs one round of some depths rather than all rounds of one depth. A round reads no place twice, and small
+//! reads lie far apart, so the read-ahead of one read serves no other. [`settle`] decides which times are used.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -18,39 +18,39 @@ use crate::base::random::{id64, now};
 use crate::base::sync::lock;
 use crate::{Error, Result};
 
-/// What a calibration may use.
+/// The resources that a calibration may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Approximate duration; a request that has begun is awaited.
+    /// Approximate duration. A request that has begun is awaited.
     pub time: Duration,
     /// The most bytes that are written; at least 16 MiB.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// 3 seconds, 256 MiB.
+    /// The default: 3 seconds, 256 MiB.
     fn default() -> Self {
         Limits { time: Duration::from_secs(3), bytes: 256 << 20 }
     }
 }
 
-/// The size of the pieces in which the probe is written.
+/// The size in bytes of the pieces in which the probe is written.
 const PIECE: u64 = 4 << 20;
-/// With this many pieces there are places for reads of both sizes at all depths.
+/// The fewest pieces that have places for reads of both sizes at all depths.
 const FEWEST: u64 = 4;
-/// Least distance between small reads.
+/// The least distance in bytes between small reads.
 const APART: u64 = 128 << 10;
-/// Turns of all measurements.
+/// The number of rounds.
 const TURNS: u32 = 5;
-/// So many requests under way.
+/// The numbers of requests in flight that are measured.
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 /// The same for a far store.
 const FAR_DEPTHS: [u32; 5] = [1, 4, 16, 64, 128];
-/// The most bytes of large requests under way on a far store: they fill the link, and memory stays bounded.
+/// The most bytes of large requests in flight on a far store. They fill the link, and memory stays bounded.
 const FAR_BYTES: u64 = 28 << 20;
 const SYNCS: usize = 16;
 const PREFIX: &str = "drystone-probe-";
-/// An older probe was left by a process that was killed.
+/// A probe older than this was left by a process that was killed.
 const STALE: u64 = 3600 * 1_000_000_000;
 
 pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
@@ -84,7 +84,7 @@ fn remove_stale(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// What was written: one object in a store that appends, else one per piece.
+/// The written probe: one object in a store that appends, else one object per piece.
 struct Probe<'a> {
     store: &'a dyn Store,
     prefix: String,
@@ -96,7 +96,7 @@ impl Drop for Probe<'_> {
     fn drop(&mut self) {
         if let Ok(entries) = self.store.list(&self.prefix) {
             for entry in entries {
-                // What remains is removed by the next calibration.
+                // Objects that cannot be deleted now are deleted by the next calibration.
                 let _ = self.store.delete(&entry.key);
             }
         }
@@ -104,7 +104,7 @@ impl Drop for Probe<'_> {
 }
 
 impl Probe<'_> {
-    /// Writes as much as the limits allow; returns bytes per second, with the sync at the end.
+    /// Writes as much as the limits allow. Returns bytes per second, including the sync at the end.
     fn write(&mut self, limits: &Limits) -> Result<f64> {
         let mut data = vec![0u8; PIECE as usize];
         let (mut spent, append) = (Duration::ZERO, self.store.features().append);
@@ -123,7 +123,7 @@ impl Probe<'_> {
             };
             match done {
                 Ok(()) => self.pieces.push(piece),
-                // A nearly full disk can still be measured with the bytes that fitted.
+                // A nearly full disk can still be measured with the pieces that fitted.
                 Err(StoreError::NoSpace { .. }) if n >= FEWEST => break,
                 Err(e) => return Err(e.into()),
             }
@@ -145,7 +145,7 @@ impl Probe<'_> {
         Ok(self.store.sync(&self.keys())?)
     }
 
-    /// Seconds of a sync after a small write; the median.
+    /// The median duration in seconds of a sync after a small write.
     fn syncs(&self, time: Duration) -> Result<f64> {
         let key = format!("{}-sync", self.prefix);
         let (mut at, data) = (0, [0x5a; 4096]);
@@ -182,7 +182,8 @@ impl Probe<'_> {
 
     /// Durations of reads, in rounds of all depths, and whether all bytes came from the medium.
     fn reads(&self, time: Duration) -> Result<(Vec<Turns>, Option<bool>)> {
-        // A third of the pieces serve small reads, at least one; in random order, each place once per round.
+        // A third of the pieces serve small reads, at least one. The order is random, and each place is read once per
+        // round.
         let few = (self.pieces.len() / 3).max(1);
         let places = |from: usize, to: usize, apart: u64| {
             let mut all: Vec<(usize, u64)> =
@@ -193,7 +194,7 @@ impl Probe<'_> {
         let is_far = self.store.features().far.is_some();
         let depths = if is_far { FAR_DEPTHS } else { DEPTHS };
         let share = |places: &[(usize, u64)], n: usize| {
-            // A far store reads nothing ahead: each depth may use all places, and needs them to be reached.
+            // A far store does not read ahead, so each depth may use all places; the greatest depth needs them.
             let many = if is_far { places.len() } else { places.len() / DEPTHS.len() };
             let from = if is_far { 0 } else { n * many };
             places.get(from..from + many).unwrap_or_default().to_vec()
@@ -216,7 +217,7 @@ impl Probe<'_> {
         Ok((out, cold))
     }
 
-    /// Wall-clock seconds per request in one round on a far store, with as many requests under way as in a real read.
+    /// Wall-clock seconds per request in one round on a far store, with as many requests in flight as in a real read.
     fn far_turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
         let depth = u64::from(depth).min(FAR_BYTES / len).max(1) as usize;
         let arrivals = Arc::new(Arrivals::default());
@@ -247,7 +248,7 @@ impl Probe<'_> {
             return self.far_turn(places, len, depth, time);
         }
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
-        // Threads and their memory exist before the clock starts.
+        // Threads and their memory are ready before the clock starts.
         let ready = Barrier::new((depth as usize).min(places.len()) + 1);
         let mut spent = Duration::ZERO;
         std::thread::scope(|scope| {
@@ -274,7 +275,7 @@ impl Probe<'_> {
             ready.wait();
             let begun = Instant::now();
             for thread in threads {
-                // A thread that panics is reported by the scope.
+                // A panic is ignored: the places of that thread count as unread.
                 let _ = thread.join();
             }
             spent = begun.elapsed();
@@ -320,8 +321,8 @@ mod tests {
         }
     }
 
-    /// Symptom: a link of 30 ms was measured with at most 16 requests under way, so the model never found a wider
-    /// window to be faster.
+    /// Symptom: a link of 30 ms was measured with at most 16 requests in flight, so the model never found that a
+    /// wider window is faster.
     #[test]
     fn a_far_store_is_measured_up_to_128_requests_under_way() {
         let store = DelayStore::new(MemoryStore::new(), Duration::from_millis(20), 1e9);
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_calibration_left_is_removed_by_a_later_one() {
+    fn a_later_calibration_removes_the_probe_of_a_killed_one() {
         let store = MemoryStore::new();
         let old = format!("{PREFIX}{:016x}-{:016x}", now() - 2 * STALE, 1);
         let young = format!("{PREFIX}{:016x}-{:016x}", now(), 1);
@@ -344,7 +345,7 @@ mod tests {
         }
         measure(&store, &LITTLE).unwrap();
         let left: Vec<String> = store.list("").unwrap().into_iter().map(|entry| entry.key).collect();
-        assert_eq!(left, [young], "another process may be at it");
+        assert_eq!(left, [young], "another process may be using it");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Calibration: what the store costs, measured once per device and kept, so that layouts and predictions fit it.
+//! Calibration: measures the cost of the store once per device, so that layouts and predictions fit it.
 //!
 //! ```text
 //! measure: a probe is written, synced, evicted, read     kept: one file per device in the user's cache folder
@@ -26,24 +26,24 @@ use crate::{Error, Result};
 
 pub use measure::Limits;
 
-/// A calibration: what was measured, and where it is stored.
+/// A calibration: the measured profile, and where it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// What the store costs.
+    /// The measured cost of the store.
     pub profile: Profile,
     /// The device of the store, if the store names it.
     pub device: Option<String>,
-    /// The file it is kept in.
+    /// The file in which the profile is stored.
     pub kept: Option<PathBuf>,
-    /// Why it is not kept.
+    /// The reason why the profile is not stored.
     pub not_kept: Option<String>,
 }
 
-/// Measures the cost of a store and keeps the result for its device: for 30 days, or for one day if it is noisy and
-/// there is no better one.
+/// Measures the cost of a store and stores the result for its device: for 30 days, or for one day if it is noisy and
+/// no better one exists.
 ///
 /// `limits` bounds time and bytes. Objects named `drystone-probe-…` are created and removed. Errors are those of a
-/// store that cannot be written to; it is no error if the result cannot be stored.
+/// store that cannot be written to. A result that cannot be stored is not an error.
 pub fn calibrate(store: &dyn Store, limits: &Limits) -> Result<Calibration> {
     let failed = |e: Error| e.while_doing(format!("calibrating {}", store.describe()));
     let profile = measure::measure(store, limits).map_err(failed)?;
@@ -69,8 +69,8 @@ pub fn profile_of(store: &dyn Store) -> Option<Profile> {
 pub(crate) struct Known(Mutex<Option<Option<Profile>>>);
 
 impl Container {
-    /// Measures the cost of this container's store; see [`calibrate`]. This handle uses the result from now on, and
-    /// others find it, unless it is noisy and there is a better one.
+    /// Measures the cost of this container's store; see [`calibrate`]. From now on this handle uses the result, and
+    /// other handles find it. A noisy result does not replace a better one.
     pub fn calibrate(&self, limits: &Limits) -> Result<Calibration> {
         self.inner.require_writable()?;
         let done = calibrate(self.inner.store.as_ref(), limits)?;
@@ -86,7 +86,7 @@ impl Container {
         self.inner.profile()
     }
 
-    /// The cost model for reads that are announced to the store: as measured, else [`Device::ASSUMED`], or
+    /// The cost model for reads that are hinted to the store: as measured, else [`Device::ASSUMED`], or
     /// [`Device::far`] if the store is far.
     pub fn device(&self) -> Device {
         self.inner.device()
@@ -110,22 +110,23 @@ impl crate::container::Inner {
         }
     }
 
-    /// Seconds to the first byte from a far store, as observed in its replies, else 0.
+    /// Seconds to the first byte from a far store: as observed in its replies, else as the store assumes. 0 if the
+    /// store is not far.
     pub(crate) fn far_latency(&self) -> f64 {
         self.store.features().far.map_or(0.0, |far| far.seen.unwrap_or(far.latency).as_secs_f64())
     }
 
-    /// Whether threads do requests by themselves: so many, for so many bytes in all.
+    /// Whether each thread should perform this many requests, for this many bytes in all, by itself.
     pub(crate) fn by_threads(&self, requests: usize, bytes: u64) -> bool {
         let seen = self.store.features().far.and_then(|far| far.seen);
         by_threads(seen.map(|seen| seen.as_secs_f64()), requests, bytes)
     }
 
-    /// The requests that a read has under way at once; `None` where threads make one request each.
+    /// The requests and bytes that a read may have in flight. `None` if each thread makes one request at a time.
     pub(crate) fn window(&self) -> Option<Window> {
         let window =
             self.store.features().far.map(|far| Window::choose(far.requests, self.profile().as_ref()));
-        // Prefetched bytes are under way beside it, within the same 32 MiB.
+        // Prefetched bytes are also in flight, within the same 32 MiB.
         let ahead = self.cache.as_ref().map_or(0, |_| drystone_store_cache::MOST_HELD);
         window.map(|window| window.beside(1, ahead, 0))
     }

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 
 use drystone_format::packs::{Floor, MAX_FLOOR, MAX_TABLE, Member, PackRef, Table};
 use drystone_format::{Corrupt, frame, keys};
-use drystone_store::{ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt};
+use drystone_store::{
+    ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError, StoreExt,
+};
 
 use crate::base::sync::lock;
 
@@ -26,6 +28,16 @@ pub(crate) const GONE: &[u8; 4] = b"gone";
 
 /// The feature of a container whose manifests may lie in packs.
 pub(crate) const FEATURE: &str = "packs";
+
+/// A pack of at most this many bytes is fetched whole when a far store is opened.
+const WHOLE_PACK: u64 = 256 << 10;
+/// Of a longer one its table is fetched, which has at most so many bytes and so many for each member, and its end,
+/// where its newest members lie.
+const TABLE_HEAD: u64 = 128;
+const TABLE_MEMBER: u64 = 15;
+const LAST_MEMBERS: u64 = 64 << 10;
+/// The most packs whose tables are fetched at first. Packs are merged, so there are seldom more.
+const MANY_PACKS: usize = 8;
 
 /// The most newer floors in which a pack is looked for that was deleted.
 const TRIES: usize = 8;
@@ -84,6 +96,48 @@ impl Packed {
     /// The request for the floor, to be sent with others; [`take`](Self::take) gets its answer.
     pub(crate) fn request() -> Request {
         Request::ReadWhole { key: keys::FLOOR.into(), limit: MAX_FLOOR }
+    }
+
+    /// Takes the floor that was read together with the hint, before anything else. What the packs hold for an opening is
+    /// fetched together with the manifests above the floor: the tables, and the newest members, which newer manifests
+    /// name pages of.
+    pub(crate) fn begin(&self, reply: Result<Reply>) -> Result<()> {
+        let floor = match reply {
+            Ok(Reply::Whole { bytes }) => self.take(Ok(bytes))?,
+            _ => return Ok(()), // it is read again with the manifests
+        };
+        for (newer, pack) in floor.packs.iter().rev().take(MANY_PACKS).enumerate() {
+            let table = TABLE_HEAD.saturating_add(pack.members.saturating_mul(TABLE_MEMBER));
+            let table = table.min(pack.length);
+            let last = LAST_MEMBERS.min(pack.length - table);
+            let ranges = match newer {
+                0 if pack.length <= WHOLE_PACK => vec![(0, pack.length)],
+                0 => vec![(0, table), (pack.length - last, last)],
+                _ => vec![(0, table)],
+            };
+            drop(self.inner.submit(Request::Expect { key: keys::pack(pack.id), ranges }));
+        }
+        Ok(())
+    }
+
+    /// Passes on a hint for a manifest that may lie in a pack.
+    fn expect(&self, key: &str, ranges: Vec<(u64, u64)>) -> Pending {
+        let version = keys::parse_manifest(key).unwrap_or(0);
+        let hinted = match self.place_in(&self.known(), version) {
+            Ok(Place::Own) => Some((key.to_owned(), ranges)),
+            Ok(Place::In(pack, member)) => {
+                let in_member = ranges
+                    .into_iter()
+                    .filter(|(at, len)| at.checked_add(*len).is_some_and(|end| end <= member.length));
+                Some((keys::pack(pack.id), in_member.map(|(at, len)| (member.offset + at, len)).collect()))
+            }
+            // The read itself reports what is wrong.
+            Ok(Place::Gone) | Err(_) => None,
+        };
+        match hinted {
+            Some((key, ranges)) => self.inner.submit(Request::Expect { key, ranges }),
+            None => Pending::completed(Ok(Reply::Expected { needless: true })),
+        }
     }
 
     /// The floor as it was read.
@@ -386,6 +440,12 @@ impl Store for Packed {
     }
 
     fn submit(&self, request: Request) -> Pending {
+        let request = match request {
+            Request::Expect { key, ranges } if keys::parse_manifest(&key).is_some() => {
+                return self.expect(&key, ranges);
+            }
+            other => other,
+        };
         let one = match &request {
             Request::ReadMany { key, .. }
             | Request::Len { key }

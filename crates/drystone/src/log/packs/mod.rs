@@ -49,6 +49,15 @@ struct State {
     looked: bool,
     /// Log parts that were asked for before the directory of a far store was looked at.
     asked: HashSet<(u64, u32)>,
+    begun: Option<Begun>,
+}
+
+/// A directory whose tables are being read.
+#[derive(Debug)]
+struct Begun {
+    bytes: Vec<u8>,
+    directory: Directory,
+    tables: Vec<Pending>,
 }
 
 /// What a directory names.
@@ -123,6 +132,38 @@ impl PackedLogs {
         &self.inner
     }
 
+    /// Takes the directory that was read together with the identity, and begins to read the tables of its packs. So they
+    /// arrive together with the manifest.
+    pub(crate) fn begin(&self, reply: Result<Reply>) {
+        let bytes = match reply {
+            Ok(Reply::Whole { bytes: Ok(bytes) }) => bytes,
+            Err(StoreError::NotFound { .. }) => {
+                // A file that is packed later is missing, and then the directory is looked at.
+                lock(&self.state).looked = true;
+                return;
+            }
+            _ => return,
+        };
+        // A damaged one is read again, and rebuilt, when a file is asked for.
+        let found = Directory::decode(&bytes).ok().filter(|directory| directory.uuid == self.uuid);
+        let Some(directory) = found else { return };
+        let tables = directory.packs.iter().map(|pack| self.inner.submit(table_request(pack))).collect();
+        lock(&self.state).begun = Some(Begun { bytes, directory, tables });
+    }
+
+    /// Takes the tables that [`begin`](Self::begin) asked for. If one is missing, its pack was merged since, and the
+    /// directory is read again when a file is asked for.
+    fn arrive(&self) -> Result<()> {
+        let Some(begun) = lock(&self.state).begun.take() else { return Ok(()) };
+        let replies = begun.tables.into_iter().map(Pending::wait).collect();
+        let (known, missing) = self.assembled(begun.directory, replies, &Known::default())?;
+        let mut state = lock(&self.state);
+        if !missing && !state.looked {
+            (state.known, state.bytes, state.looked) = (Arc::new(known), begun.bytes, true);
+        }
+        Ok(())
+    }
+
     /// What the directory named when it was read last.
     pub(crate) fn known(&self) -> Arc<Known> {
         lock(&self.state).known.clone()
@@ -134,6 +175,7 @@ impl PackedLogs {
         if !self.is_far && lock(&self.state).bytes.is_empty() && !self.inner.exists(keys::LOG_PACKS)? {
             return Ok(self.known());
         }
+        self.arrive()?;
         lock(&self.state).looked = true;
         let mut gone = 0;
         loop {
@@ -168,13 +210,23 @@ impl PackedLogs {
 
     /// Reads the tables that are not known, and whether one of the packs does not exist.
     fn load(&self, directory: Directory, before: &Known) -> Result<(Known, bool)> {
+        let new = directory.packs.iter().filter(|pack| !before.tables.contains_key(&pack.id));
+        let replies = self.inner.together(new.map(table_request).collect());
+        self.assembled(directory, replies, before)
+    }
+
+    /// What a directory names, with the replies for the tables that were not known before, and whether one of its packs
+    /// does not exist.
+    fn assembled(
+        &self,
+        directory: Directory,
+        replies: Vec<Result<Reply>>,
+        before: &Known,
+    ) -> Result<(Known, bool)> {
         let mut known = Known { packs: directory.packs, ..Known::default() };
-        let new: Vec<&PackRef> = known.packs.iter().filter(|p| !before.tables.contains_key(&p.id)).collect();
-        let asked = new.iter().map(|pack| {
-            Request::read_many(keys::log_pack(pack.id), vec![(0, pack.table.min(MAX_TABLE) as usize)])
-        });
+        let new = known.packs.iter().filter(|pack| !before.tables.contains_key(&pack.id));
         let (mut tables, mut missing) = (HashMap::new(), false);
-        for (pack, reply) in new.iter().zip(self.inner.together(asked.collect())) {
+        for (pack, reply) in new.zip(replies) {
             match reply.map(Reply::into_buffers) {
                 Ok(buffers) => {
                     let table = buffers.first().and_then(|bytes| Table::decode(bytes).ok());
@@ -199,6 +251,7 @@ impl PackedLogs {
     /// What is known before a far store is asked for a file of this part.
     fn known_for(&self, (writer, part, _): (u64, u32, bool)) -> Result<Arc<Known>> {
         if self.is_far {
+            self.arrive()?;
             let mut state = lock(&self.state);
             if !state.looked && state.asked.insert((writer, part)) && state.asked.len() >= MANY {
                 drop(state);
@@ -232,9 +285,16 @@ impl PackedLogs {
         act(None)
     }
 
+    /// Whether this file of a log part lies in a pack, as far as the directory was read.
+    pub(crate) fn holds(&self, key: &str) -> Result<bool> {
+        self.arrive()?;
+        Ok(keys::parse_log(key).is_some_and(|file| self.known().place(file).is_some()))
+    }
+
     /// The object that holds a range of an object, and the range in it.
     pub(crate) fn placed_range(&self, key: String, range: Range<u64>) -> Result<(String, Range<u64>)> {
         let Some(file) = keys::parse_log(&key) else { return Ok((key, range)) };
+        self.arrive()?;
         let looked = lock(&self.state).looked;
         let known = if looked { self.known() } else { self.look()? };
         Ok(match known.place(file) {
@@ -268,7 +328,11 @@ impl PackedLogs {
     /// The directory for a list that was just made: what was missing in the list is in it. A look at a far store would cost
     /// each commit a round trip, and a commit needs no parts that are closed: what needs them looks first.
     fn after_list(&self) -> Result<Arc<Known>> {
-        if self.is_far { Ok(self.known()) } else { self.look() }
+        if !self.is_far {
+            return self.look();
+        }
+        self.arrive()?;
+        Ok(self.known())
     }
 
     /// A list of objects below `log/`, with the files in packs as if they were objects. The directory was read after it.
@@ -308,6 +372,11 @@ impl PackedLogs {
             _ => return None,
         })
     }
+}
+
+/// The request for the table of a pack.
+fn table_request(pack: &PackRef) -> Request {
+    Request::read_many(keys::log_pack(pack.id), vec![(0, pack.table.min(MAX_TABLE) as usize)])
 }
 
 /// Whether a table is that of the pack that a directory names.

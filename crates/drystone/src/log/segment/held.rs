@@ -1,4 +1,4 @@
-//! Pieces of series that lie in extents of runs, held until they are written together.
+//! Pieces of series that lie in extents of runs. They are held until they are written together.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use super::{STAGE, Segment};
 use crate::Result;
 use crate::log::runs::{self, PAGE};
 
-/// A writer that fills an extent of runs within this time fills the next one before the kernel writes it out, which
-/// begins after 30 seconds. Zeros written first then cost the device nothing.
+/// If a writer fills an extent of runs within this time, it fills the next one before the kernel writes it out, which
+/// begins after 30 seconds. Zeros that are written first then cost the device nothing.
 pub(super) const SOON: Duration = Duration::from_secs(5);
-/// Zeros per write, in bytes, up to multiples of it in the file, where the kernel has larger pages (ten pieces of 4
-/// KiB: 8 us instead of 11).
+/// The number of zero bytes per write; writes end at multiples of it in the file, where the kernel has larger pages
+/// (ten pieces of 4 KiB: 8 us instead of 11).
 const FILLED: usize = 128 << 10;
 
 /// Pieces of runs that wait to be written together.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
-    /// Where each goes, and where in `bytes` it begins.
+    /// For each piece, its place in the segment and its beginning in `bytes`.
     places: Vec<(u64, usize)>,
 }
 
@@ -33,7 +33,7 @@ impl Held {
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
     }
 
-    /// Each with its place.
+    /// The pieces, each with its place.
     fn parts(&self) -> Vec<(u64, &[u8])> {
         let ends = self.places.iter().skip(1).map(|(_, begin)| *begin).chain([self.bytes.len()]);
         self.places.iter().zip(ends).map(|(&(at, begin), end)| (at, &self.bytes[begin..end])).collect()
@@ -46,7 +46,7 @@ impl Held {
 }
 
 impl Segment {
-    /// Holds payload and trailer for the place of their series, if there is one; returns the payload's position.
+    /// Holds payload and trailer for the place of their series, if there is one. Returns the payload's position.
     pub(super) fn hold(&mut self, payload: &[u8], trailer: &[u8]) -> Result<Option<u64>> {
         let padded = if trailer.is_empty() { payload.len() } else { payload.len().next_multiple_of(4) };
         let body = padded + trailer.len();
@@ -96,8 +96,8 @@ impl Segment {
         }
     }
 
-    /// Writes zeros from here to the end of the segment. The kernel then allocates memory and accounts for the extent
-    /// in a few pieces, instead of page by page as a sparse file is written: a step of ten pieces of 4 KiB takes 15 us
+    /// Writes zeros from `at` to the end of the segment. The kernel then allocates memory and accounts for the extent
+    /// in a few pieces, instead of page by page as for a sparse file. A step of ten pieces of 4 KiB takes 15 us
     /// instead of 28 (ext4).
     pub(super) fn fill(&mut self, at: u64) -> Result<()> {
         static ZEROS: [u8; FILLED] = [0; FILLED];

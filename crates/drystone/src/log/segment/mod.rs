@@ -1,15 +1,15 @@
-//! The data side of a writer's log: pieces are packed into extents; large ones are written directly from the caller's
-//! memory.
+//! The data side of a writer's log: pieces are packed into extents; large pieces are written directly from the
+//! caller's memory.
 //!
 //! Invariants
 //! - `len` bytes were handed to the store; `pending` follows them;
 //! - bytes handed over in parts end at multiples of [`PART`] in the file, where the kernel's pages and larger folios
 //!   end;
-//! - an extent of runs begins after what was handed over and is `held` until more is handed over, at the end of a step
-//!   at the latest;
+//! - an extent of runs begins after the bytes that were handed over. It is `held` until more is handed over, at the
+//!   latest at the end of a step;
 //! - every piece lies inside one EXTENT frame, aligned to 8 bytes, payload before trailer;
-//! - in a store without append the whole part is one object, which `take_whole` gives. A far store that takes uploads
-//!   gets it in pieces once it is longer than one; then `len` bytes were handed over as well.
+//! - on a store without append the whole part is one object, which `take_whole` returns. A far store that accepts
+//!   uploads gets it in pieces once it is longer than one; then `len` bytes were handed over as well.
 
 mod held;
 
@@ -30,7 +30,7 @@ use super::runs::Runs;
 use crate::Result;
 use held::Held;
 
-/// Bytes after which the staging area is handed to the store.
+/// The number of staged bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
 /// Pieces of at least this size are written from the caller's memory, without a copy in the staging area.
 pub(crate) const DIRECT: usize = 256 << 10;
@@ -39,20 +39,20 @@ pub(crate) const DIRECT: usize = 256 << 10;
 /// time on ext4: 0.28 ns a byte for parts of 256 KiB that end anywhere, 0.24 for those that end at multiples of it,
 /// 0.23 for 512 KiB).
 pub(crate) const PART: usize = 512 << 10;
-/// At most this many bytes at the end of an extent wait for what follows them.
+/// At most this many bytes at the end of an extent wait for the bytes that follow.
 const FEW: usize = 64 << 10;
-/// A log that grew by this much at once is padded to a whole page, so that the next write need not read the page back
-/// after the kernel has evicted it.
+/// A log that grew by this much at once is padded to a whole page, so that the next write need not read back a page
+/// that the kernel has evicted.
 const WORTH_A_PAGE: u64 = 1 << 20;
-/// How far ahead the store is told about bytes that are about to be appended: a killed process leaves no more unused,
-/// and what several writers write at once lies in pieces of this size.
+/// How far ahead space is preallocated for bytes that are about to be appended. A killed process leaves at most this
+/// much unused, and data that several writers write at the same time lies in pieces of this size.
 const AHEAD: u64 = 16 << 20;
-/// Less is not worth telling.
+/// Preallocating less is not worth a call.
 const WORTH_TELLING: u64 = 1 << 20;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
-/// Encoded pieces below this are always read whole, and keep no metadata.
+/// Encoded pieces below this size are always read whole, and store no metadata.
 const SMALL_PIECE: usize = 4 << 10;
 
 /// One segment part being written.
@@ -60,29 +60,29 @@ pub(crate) struct Segment {
     store: Arc<dyn Store>,
     key: String,
     append: bool,
-    /// It may be uploaded in pieces, and what was uploaded so far.
+    /// Whether the part may be uploaded in pieces; `rising` holds the pieces uploaded so far.
     rises: bool,
     rising: Option<Rising>,
     len: u64,
     pending: Vec<u8>,
-    /// Its length when it last ended with a durability point.
+    /// Its length at the last durability point.
     promised: u64,
-    /// Where the current extent ends, and up to where the store was asked to preallocate.
+    /// The end of the current extent, and the position up to which the store was asked to preallocate.
     coming: u64,
     told: u64,
-    /// Where the header of the open extent stands in `pending`.
+    /// The position in `pending` of the open extent's header.
     extent: Option<usize>,
     ordinal: u64,
-    /// Places for small pieces of a series, if runs are used, and the series of the next pieces.
+    /// Places for small pieces of series, if runs are used; and the series of the next pieces.
     runs: Option<Runs>,
     series: Option<u64>,
     held: Held,
-    /// When an extent was last reserved for runs.
+    /// The time at which an extent was last reserved for runs.
     kept: Option<Instant>,
 }
 
 impl Segment {
-    /// The part that `header` names. `runs`: places for the small pieces of a series, in a store that writes inside
+    /// The part that `header` names. `runs`: places for the small pieces of series, on a store that can write inside
     /// objects.
     pub(crate) fn new(store: Arc<dyn Store>, header: &FileHeader, runs: Option<Runs>) -> Self {
         let features = store.features();
@@ -110,12 +110,12 @@ impl Segment {
         }
     }
 
-    /// The same in a tier, where it grows whatever the home store supports.
+    /// The same segment in a tier, where it grows whatever the home store supports.
     pub(crate) fn in_tier(self) -> Self {
         Segment { append: true, rises: false, runs: None, ..self }
     }
 
-    /// Runs `act`, whose stored pieces are the next ones of a series.
+    /// Runs `act`; the pieces that it stores are the next ones of a series.
     pub(crate) fn of_series<T>(&mut self, series: Option<u64>, act: impl FnOnce(&mut Segment) -> T) -> T {
         self.series = series;
         let done = act(self);
@@ -127,18 +127,19 @@ impl Segment {
         &self.key
     }
 
-    /// Bytes of the part, staged ones included.
+    /// The number of bytes of the part, staged ones included.
     pub(crate) fn size(&self) -> u64 {
         self.len + self.pending.len() as u64
     }
 
-    /// Whether it holds anything but its header.
+    /// Whether it holds anything besides its header.
     pub(crate) fn has_content(&self) -> bool {
         self.ordinal > 1 || self.extent.is_some()
     }
 
-    /// Stores an encoded piece with its metadata and histogram (either may be empty) in its trailer. A piece with
-    /// metadata can be read in part, so it has a checksum per unit; others have one over the whole payload.
+    /// Stores an encoded piece, with its metadata and histogram (either may be empty) in its trailer. A piece with
+    /// metadata can be read in part, so it has a checksum per unit. Other pieces have one checksum over the whole
+    /// payload.
     pub(crate) fn push_coded(
         &mut self,
         payload: &[u8],
@@ -179,7 +180,8 @@ impl Segment {
         })
     }
 
-    /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
+    /// Stores a raw piece with one checksum per 16 KiB. `seen` receives every byte while it is in the processor's
+    /// cache.
     pub(crate) fn push_raw(
         &mut self,
         payload: &[u8],
@@ -210,7 +212,7 @@ impl Segment {
             let (mut checked, mut rest) = (payload, payload);
             while !rest.is_empty() {
                 let (part, behind) = split_part(rest, part_at(self.size()));
-                // In whole units: a part may end inside one.
+                // Whole units are checksummed ahead, since a part may end inside a unit.
                 let ahead = checked.len().saturating_sub(behind.len()).next_multiple_of(unit);
                 let (now, later) = checked.split_at(ahead.min(checked.len()));
                 check(now);
@@ -229,13 +231,13 @@ impl Segment {
         })
     }
 
-    /// Begins the extent of a piece that is written without staging; returns where its payload begins.
+    /// Begins the extent of a piece that is written without staging. Returns the position of its payload.
     fn begin_piece(&mut self, payload: usize, trailer: usize) -> u64 {
         let body = if trailer > 0 { payload.next_multiple_of(4) + trailer } else { payload };
         self.begin(body.next_multiple_of(8) as u64)
     }
 
-    /// Ends a piece of `payload` bytes, which were handed over or are the last pending ones: appends its trailer,
+    /// Ends a piece of `payload` bytes, which were handed over or are the last pending ones. Appends its trailer,
     /// padded relative to the beginning of the piece, since pending bytes may begin anywhere in the file.
     fn end_piece(&mut self, payload: usize, trailer: &[u8]) -> Result<()> {
         if !trailer.is_empty() {
@@ -252,7 +254,7 @@ impl Segment {
         self.append || self.rises
     }
 
-    /// Appends to the pending bytes; where the part is uploaded in pieces, hands over full ones. No extent of small
+    /// Appends to the pending bytes. If the part is uploaded in pieces, hands over full ones. No extent of small
     /// pieces is open then.
     fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         if !self.rises || self.extent.is_some() {
@@ -273,8 +275,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Hands over the first piece of the pending bytes, which contain at least one. After an error nothing of the part
-    /// remains.
+    /// Hands over the first piece of the pending bytes, which contain at least one. After an error, nothing of the
+    /// part remains.
     fn rise(&mut self) -> Result<()> {
         let mut rising = match self.rising.take() {
             Some(rising) => rising,
@@ -290,7 +292,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; returns the position of its first byte.
+    /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills. Returns the position of its first byte.
     pub(crate) fn begin(&mut self, len: u64) -> u64 {
         self.close_extent();
         self.pending.extend_from_slice(&frame::header(FrameKind::Extent, self.ordinal, len, 0));
@@ -307,7 +309,8 @@ impl Segment {
         self.push(bytes)
     }
 
-    /// Ends the bytes of a durability point: like [`flush`](Self::flush), and after many bytes with a whole page.
+    /// Ends the bytes of a durability point: like [`flush`](Self::flush), but after many bytes ends with a whole
+    /// page.
     pub(crate) fn end(&mut self) -> Result<()> {
         let missing = self.size().wrapping_neg() % PAGE;
         if self.append && self.size() - self.promised >= WORTH_A_PAGE && missing > 0 {
@@ -331,7 +334,7 @@ impl Segment {
         }
         self.write_held()?;
         let from = self.told.max(self.len);
-        // It applies to an object that exists.
+        // Preallocation needs an existing object.
         if self.len > 0
             && self.size() + part.len() as u64 > from
             && self.coming.saturating_sub(from) >= WORTH_TELLING
@@ -345,14 +348,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies payload and trailer into the staging area, or to the place of their series; returns the payload's
+    /// Copies payload and trailer into the staging area, or to the place of their series. Returns the payload's
     /// position.
     fn stage(&mut self, payload: &[u8], trailer: &[u8]) -> Result<u64> {
         if let Some(position) = self.hold(payload, trailer)? {
             return Ok(position);
         }
-        // An extent of small pieces is never split: bytes that would reach into the next piece of the part get an
-        // extent of their own.
+        // An extent of small pieces is never split. Bytes that would reach into the next piece of the part get their
+        // own extent.
         let room = payload.len() + trailer.len() + 2 * frame::HEADER;
         if self.rises && self.pending.len() + room > PIECE {
             let position = self.begin_piece(payload.len(), trailer.len());
@@ -388,7 +391,7 @@ impl Segment {
         }
     }
 
-    /// Hands everything staged to the store (with append).
+    /// Hands all staged bytes to the store (with append).
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.write_held()?;
         self.close_extent();
@@ -405,7 +408,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Without append: the part as an object to be put or being uploaded, if it has content.
+    /// On stores without append: the part as an object to put, or being uploaded, if it has content.
     pub(crate) fn take_whole(&mut self) -> Result<Option<Whole>> {
         self.flush()?;
         if self.append || !self.has_content() {
@@ -427,21 +430,21 @@ impl Segment {
     }
 }
 
-/// A part without append.
+/// A complete part on a store without append.
 pub(crate) enum Whole {
-    /// Its key and its bytes.
+    /// Its key and bytes.
     Held(String, Vec<u8>),
-    /// Being uploaded: bytes of it still held, and how long its pieces waited for room.
+    /// It is being uploaded: bytes that are still held, and how long its pieces waited.
     Rising { key: String, pending: Pending, bytes: u64, waits: Waits },
 }
 
-/// Bytes of the part that begins at `at` in the file; a short one is joined with the next.
+/// The length of the part that begins at `at` in the file. A short part is joined with the next.
 pub(crate) fn part_at(at: u64) -> usize {
     let rest = PART - (at % PART as u64) as usize;
     if rest < PART / 4 { rest + PART } else { rest }
 }
 
-/// The next part of `rest`, and what follows it; a few last bytes go with the part before them.
+/// The next part of `rest`, and the bytes after it. A few last bytes go with the part before them.
 fn split_part(rest: &[u8], part: usize) -> (&[u8], &[u8]) {
     let part = if rest.len() < part + PART / 4 { rest.len() } else { part };
     rest.split_at(part)

@@ -1,4 +1,4 @@
-//! Where pieces lie, and how much space is reserved for them.
+//! Tests of the positions of pieces, and of the space reserved for them.
 
 use super::held::SOON;
 use super::*;
@@ -124,11 +124,11 @@ fn pieces_of_a_series_lie_in_runs_between_the_others_and_frames_follow_each_othe
     let together =
         |series| places(series).zip(places(series).skip(1)).filter(|(a, b)| a.abs_diff(*b) < 4100).count();
     assert!(together(1) > 50 && together(2) > 50, "{} {}", together(1), together(2));
-    assert!(together(0) > 25, "what belongs to no series lies in the log: {}", together(0));
+    assert!(together(0) > 25, "pieces without a series lie in the log: {}", together(0));
 }
 
 #[test]
-fn an_extent_of_runs_is_filled_with_zeros_for_who_fills_it_soon() {
+fn an_extent_of_runs_is_filled_with_zeros_if_it_is_used_soon() {
     use std::os::unix::fs::MetadataExt;
     let written = |soon: bool| {
         let dir = tempfile::tempdir().unwrap();
@@ -155,13 +155,13 @@ fn an_extent_of_runs_is_filled_with_zeros_for_who_fills_it_soon() {
     };
     let ((len, filled), (same, sparse)) = (written(true), written(false));
     assert_eq!(len, same);
-    assert!(filled >= len || sparse >= len, "{filled} of {len} bytes, {sparse} of who takes his time");
+    assert!(filled >= len || sparse >= len, "{filled} of {len} bytes, {sparse} of a slow writer");
     assert!(sparse >= len || sparse + (96 << 10) < filled, "{sparse} and {filled} bytes");
 }
 
-/// Preallocated blocks beyond the end of a file take space from others as long as the file exists.
+/// Preallocated blocks beyond the end of a file occupy space as long as the file exists.
 #[test]
-fn room_is_made_for_what_is_written_and_for_no_more() {
+fn space_is_preallocated_only_for_bytes_that_are_written() {
     use std::os::unix::fs::MetadataExt;
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(drystone_store::LocalStore::create(dir.path()).unwrap());

@@ -1,11 +1,12 @@
-//! Abandoned logs: of writers without a rank whose process has ended and that left nothing a commit could take; and log
-//! parts that were closed since the last commit that took something from them.
+//! Abandoned logs: logs of writers without a rank whose process has ended and that left nothing a commit could take.
+//! Also log parts that were closed after the last commit that took something from them.
 //!
-//! Their unfinished groups are lost: no commit ever takes a group that was not closed, and no process is left to close
-//! it. Closed groups wait for a commit or for `recover`, even if their writer is dead; writers with a rank are left to
-//! `recover`.
+//! Their unfinished groups are lost: no commit ever takes a group that was not closed, and no process is left to
+//! close it. Closed groups wait for a commit or for `recover`, even if their writer is dead. Logs of writers with a
+//! rank are left to `recover`.
 //!
-//! Invariant: a process is found to have ended before its log is read to the end, so nothing can follow what was read.
+//! Invariant: a process is found to have ended before its log is read to the end, so nothing can be appended
+//! afterwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,16 +20,17 @@ use crate::log::scan;
 use crate::log::scan::{PartFrom, WriterLog};
 use crate::{ErrorKind, Result};
 
-/// What such writers left.
+/// The abandoned logs and parts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Abandoned {
     writers: BTreeSet<u64>,
-    /// Writer and number of parts that end with CLOSE and were taken completely; and the lengths of their records.
+    /// Writer and number of parts that end with CLOSE and were taken completely, with the lengths of their step
+    /// records.
     closed: BTreeMap<(u64, u32), u64>,
 }
 
 impl Abandoned {
-    /// `sources` are those of the newest snapshot.
+    /// Finds abandoned logs. `sources` are those of the newest snapshot.
     pub(super) fn find(inner: &Inner, sources: &[Source]) -> Result<Abandoned> {
         let me = Process::current();
         let mut found = Abandoned::default();
@@ -37,7 +39,7 @@ impl Abandoned {
             let header = match left.idx.is_empty() {
                 true => {
                     match scan::header(inner.store.as_ref(), &left.segment, left.len, &inner.identity.uuid) {
-                        // In a tier of another node, which deals with it.
+                        // It is in a tier of another node, which will collect it.
                         Err(e) if e.kind() == ErrorKind::NotYetHome => None,
                         other => other?,
                     }
@@ -59,7 +61,7 @@ impl Abandoned {
         if ended.is_empty() {
             return Ok(found);
         }
-        // They write no more: their logs are final.
+        // These processes write no more, so their logs are final.
         let mut left = unsettled(inner, sources)?;
         for writer in ended {
             let idx = left.remove(&writer).unwrap_or_default().idx;
@@ -72,12 +74,12 @@ impl Abandoned {
         Ok(found)
     }
 
-    /// Whether the source table has parts that may still grow, as far as it knows.
+    /// Whether the source table marks any of these parts as still growing.
     pub(super) fn is_open_in(&self, sources: &[Source]) -> bool {
         sources.iter().any(|source| self.is_open(source))
     }
 
-    /// The source table in which their parts are settled.
+    /// The source table in which these parts are settled.
     pub(super) fn settled(&self, mut sources: Vec<Source>) -> Vec<Source> {
         for source in sources.iter_mut().filter(|source| self.is_open(source)) {
             source.state = SourceState::Fenced;
@@ -89,7 +91,7 @@ impl Abandoned {
         sources
     }
 
-    /// Whether a part is theirs.
+    /// Whether a writer's log is abandoned.
     pub(super) fn has(&self, writer: u64) -> bool {
         self.writers.contains(&writer)
     }
@@ -100,18 +102,18 @@ impl Abandoned {
     }
 }
 
-/// Parts of a writer that are not known to be settled.
+/// The parts of a writer that are not known to be settled.
 #[derive(Default)]
 struct Left {
-    /// Ascending.
+    /// The parts of the idx, ascending.
     idx: Vec<PartFrom>,
-    /// Key of a segment.
+    /// The key of one of its segments.
     segment: String,
-    /// Its length.
+    /// The length of that segment.
     len: u64,
 }
 
-/// The parts by writer.
+/// The unsettled parts by writer.
 fn unsettled(inner: &Inner, sources: &[Source]) -> Result<BTreeMap<u64, Left>> {
     let known: HashMap<(u64, u32), &Source> =
         sources.iter().filter(|s| s.kind == 0).map(|s| ((s.writer, s.part), s)).collect();
@@ -134,7 +136,7 @@ fn unsettled(inner: &Inner, sources: &[Source]) -> Result<BTreeMap<u64, Left>> {
     Ok(writers)
 }
 
-/// The content of a log; `None` if it is damaged.
+/// The content of a log. `None` if it is damaged.
 fn scan(inner: &Inner, writer: u64, parts: &[PartFrom]) -> Result<Option<WriterLog>> {
     match WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, parts, None) {
         Err(e) if e.kind() == ErrorKind::Corrupt => Ok(None),

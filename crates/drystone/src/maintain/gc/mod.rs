@@ -1,15 +1,15 @@
-//! Garbage collection: removes what no retained manifest needs (docs/guide/gc.md).
+//! Garbage collection: removes objects that no retained manifest needs (docs/guide/gc.md).
 //!
 //! ```text
 //! history, keep, older_than -> what expires      newest index -> dead entries
-//! ─► commit: the index without them               ─► flush: no power cut falls back behind it
+//! ─► commit: the index without them               ─► flush: no power cut falls back before it
 //! ─► expired manifests become tombstones, newest first      ─► unnamed page files and log parts are deleted
 //! ```
 //!
 //! Invariants
-//! - nothing is deleted before the commit that needs it no more is on stable storage and all snapshots that need it are
-//!   expired: a process that dies in between leaves only what the next collection removes;
-//! - page files are listed before that commit: a commit attempt that put one earlier has either won, and is seen, or
+//! - nothing is deleted before the commit that no longer needs it is on stable storage and all snapshots that need it
+//!   are expired. So a process that dies in between leaves only objects that the next collection removes;
+//! - page files are listed before that commit: an earlier commit attempt that put one has either won, and is seen, or
 //!   has lost;
 //! - log parts are deleted only if they are settled for ever and no retained manifest needs a byte of them, or if no
 //!   commit could ever take them;
@@ -30,6 +30,7 @@ use drystone_format::source::{Source, SourceState};
 use drystone_store::{PutMode, Store, StoreExt, TOGETHER};
 
 use crate::base::random;
+use crate::base::sync::lock;
 use crate::commit::transaction::{Change, Decision, transact};
 use crate::container::{Container, Inner, keeper_lock};
 use crate::history::manifests;
@@ -38,14 +39,14 @@ use crate::{Error, ErrorKind, Result};
 use abandoned::Abandoned;
 use needed::Needed;
 
-/// The snapshots to keep. Without either option no snapshot expires, and only leftovers are removed.
+/// The snapshots to keep. Without these options no snapshot expires, and only leftovers are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GcOptions {
-    /// How many of the newest snapshots stay, including the one that the collection commits; at least 1.
+    /// How many of the newest snapshots to keep, including the one that the collection commits; at least 1.
     pub keep: Option<u64>,
-    /// Younger snapshots stay.
+    /// Snapshots younger than this are kept.
     pub older_than: Option<Duration>,
-    /// Only report what would be done.
+    /// Reports what would be removed, and changes nothing.
     pub dry_run: bool,
 }
 
@@ -56,13 +57,15 @@ pub struct GcReport {
     pub kept: Vec<u64>,
     /// Snapshots that expired.
     pub expired: Vec<u64>,
-    /// Index entries that were removed: blocks that are overwritten, hidden, cut away, or of deleted variables.
+    /// Index entries that were removed: blocks that are overwritten, hidden or cut away, and blocks of deleted
+    /// variables.
     pub superseded: u64,
-    /// What was removed, with bytes: log parts, page files, manifests (a tombstone's bytes count as kept).
+    /// The removed objects, with the bytes freed: log parts, page files, manifests (the bytes of a tombstone count as
+    /// kept).
     pub removed: Vec<(String, u64)>,
     /// Bytes that were freed.
     pub bytes: u64,
-    /// Whether nothing was done.
+    /// Whether this was a dry run.
     pub dry_run: bool,
 }
 
@@ -73,16 +76,17 @@ impl GcReport {
     }
 }
 
-/// Files of unfinished puts that are older than this belong to a dead process.
+/// Files of unfinished puts that are older than this were left by a dead process.
 const ABANDONED: Duration = Duration::from_secs(86_400);
 
 impl Container {
-    /// Removes what no retained snapshot needs; [`GcOptions`] says what is retained. Expired snapshots are `NotFound`
-    /// from then on, also for readers that have one open.
+    /// Removes objects that no retained snapshot needs; see [`GcOptions`]. Afterwards, reading an expired snapshot is
+    /// `NotFound`, also for readers that have it open.
     ///
-    /// `progress` gets (objects processed, objects in all) and may return `false` to stop (`Cancelled`): everything
-    /// removed until then was garbage, and the next call continues. `Conflict` if another process publishes or collects
-    /// garbage. Log parts with visible blocks are never removed, even if the blocks are published.
+    /// `progress` receives (objects processed, objects in all). If it returns `false`, the collection stops with
+    /// `Cancelled`: everything removed until then was garbage, and the next call continues. Errors: `Conflict` if
+    /// another process publishes or collects garbage. Log parts with visible blocks are never removed, even if the
+    /// blocks are published.
     pub fn gc(&self, options: &GcOptions, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<GcReport> {
         if options.keep == Some(0) {
             return Err(Error::invalid("keep=0 would remove everything; keep at least 1 snapshot"));
@@ -124,7 +128,7 @@ impl Container {
         future.version = newest.version() + 1;
         let sources = newest.sources(&inner.pages)?;
         let abandoned = Abandoned::find(inner, &sources)?;
-        let sources = dead.sources(abandoned.settled(sources));
+        let sources = dead.sources(abandoned.settled(sources), &lost_files(inner));
         let mut needed = Needed::of(inner, &kept)?;
         needed.add_pages(inner, &newest.manifest)?;
         needed.add_sources(&sources);
@@ -148,12 +152,14 @@ impl Container {
         let store = inner.store.as_ref();
         let sync = inner.identity.durability != Durability::Memory;
         if inner.tiers.is_some() {
-            // Before anything is changed: its commit has to be flushed, which parts on other nodes may not permit yet.
+            // Flushes before anything is changed: the collection's commit must be flushed, which parts on other nodes
+            // may not permit yet.
             inner.flush()?;
         }
-        // Before the commit: what is put from here on is not considered.
+        // Listed before the commit: objects that are put from here on are not considered.
         let index = store.list("index/")?;
-        // Publishers would hold the lock that this process has now; others may be putting.
+        // This process holds the publishers' lock, so unfinished puts there are abandoned. Elsewhere, other processes
+        // may be putting.
         store.sweep("zarr/", Duration::ZERO)?;
         store.sweep("", ABANDONED)?;
         let mut report = self.plan_gc(options)?;
@@ -177,6 +183,7 @@ impl Container {
                 return Ok(report);
             }
         }
+        let lost = lost_files(inner);
         let done = transact(inner, |base, _| {
             let mut change = Change::default();
             let mut sources = base.sources(&inner.pages)?;
@@ -187,7 +194,7 @@ impl Container {
             if !report.expired.is_empty() {
                 let dead = Dead::find(inner, base)?;
                 report.superseded = dead.len();
-                sources = dead.sources(sources);
+                sources = dead.sources(sources, &lost);
                 change.dead = Some(dead);
             }
             if change.dead.is_some() || ended {
@@ -203,6 +210,7 @@ impl Container {
         report.expired = expired.iter().map(|m| m.version).collect();
         let needed = Needed::of(inner, &kept)?;
         let sources = newest.sources(&inner.pages)?;
+        forget_lost(inner, &sources);
         let oldest = kept.first().map_or(newest.version(), |m| m.version);
         let expiring = expiring(inner, &needed, oldest.saturating_sub(1))?;
         let garbage = garbage(inner, &needed, (&sources, &abandoned), index)?;
@@ -225,7 +233,7 @@ impl Container {
             inner.pack_locked(newest.version() - 1)?;
             inner.thin(oldest, &|version, file| {
                 let rest = rests.get(&version).map_or(file, |rest| rest.to_vec());
-                // What is missing below the floor has expired.
+                // Pages that are missing below the floor have expired.
                 Ok((rest.len() > GONE.len()).then_some(rest))
             })?;
             for (key, len, rest) in expiring {
@@ -258,7 +266,20 @@ impl Container {
     }
 }
 
-/// Readable manifests, ascending: of the snapshot and its ancestors up to the first expired one.
+/// Forgets lost log files that the source table needs no more.
+fn forget_lost(inner: &Inner, sources: &[Source]) {
+    let needed =
+        |key: &str| sources.iter().any(|s| s.seg_length > 0 && keys::segment(s.writer, s.part) == key);
+    let is_log = |key: &str| keys::parse_log(key).is_some();
+    lock(&inner.losses).found.retain(|loss| loss.passed_over || !is_log(&loss.key) || needed(&loss.key));
+}
+
+/// Files that the handle found missing.
+fn lost_files(inner: &Inner) -> BTreeSet<String> {
+    lock(&inner.losses).found.iter().map(|loss| loss.key.clone()).collect()
+}
+
+/// The readable manifests, ascending: those of the snapshot and its ancestors, up to the first expired one.
 fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
     let store = inner.store.as_ref();
     let mut out = Vec::new();
@@ -283,8 +304,8 @@ fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
     Ok(out)
 }
 
-/// Which snapshots are retained and which expire, both ascending; `more` newer ones are still to come. The newest stays
-/// unless one comes.
+/// Divides snapshots into retained and expired ones, both ascending. `more` newer ones are still to come. The newest
+/// is retained unless one comes.
 fn divide(chain: &[Manifest], options: &GcOptions, more: u64) -> (Vec<Manifest>, Vec<Manifest>) {
     let now = random::now();
     let mut first_kept = 0;
@@ -305,7 +326,8 @@ fn divide(chain: &[Manifest], options: &GcOptions, more: u64) -> (Vec<Manifest>,
     (kept.to_vec(), expired.to_vec())
 }
 
-/// Manifest objects up to a version that contain more than others need, the newest first: key, length, and new content.
+/// Manifest objects up to a version that contain more than other snapshots need, newest first: key, length, new
+/// content.
 fn expiring(inner: &Inner, needed: &Needed, last: u64) -> Result<Vec<(String, u64, Vec<u8>)>> {
     let mut out = Vec::new();
     for item in inner.store.list("manifest/")? {
@@ -323,12 +345,13 @@ fn expiring(inner: &Inner, needed: &Needed, last: u64) -> Result<Vec<(String, u6
             out.push((item.key, item.len, rest));
         }
     }
-    // An expired snapshot may need pages of those before it: as long as it can be found it must be readable.
+    // An expired snapshot may need pages of earlier ones. It must be readable as long as it can be found, so the
+    // newest expires first.
     out.reverse();
     Ok(out)
 }
 
-/// Page files and log parts that no snapshot needs, with their lengths.
+/// The page files and log parts that no snapshot needs, with their lengths.
 fn garbage(
     inner: &Inner,
     needed: &Needed,

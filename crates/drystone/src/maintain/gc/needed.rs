@@ -1,4 +1,4 @@
-//! What retained manifests need: files with pages of theirs, and log parts with bytes of theirs.
+//! The needs of retained manifests: files that hold their pages, and log parts that hold their bytes.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use crate::Result;
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
 
-/// See the module.
+/// Files and log parts that manifests need.
 #[derive(Default)]
 pub(super) struct Needed {
-    /// Pages that were visited, with everything below them.
+    /// Pages that were visited, together with everything below them.
     pages: BTreeSet<(u64, u64)>,
     files: BTreeSet<u64>,
     parts: BTreeSet<(u64, u32)>,
 }
 
 impl Needed {
-    /// The needs of all these manifests. An unreadable page is an error: what it names is unknown.
+    /// The needs of all these manifests. An unreadable page is an error, since the objects that it names are unknown.
     pub(super) fn of(inner: &Inner, manifests: &[Manifest]) -> Result<Needed> {
         let mut needed = Needed::default();
         for manifest in manifests {
@@ -33,7 +33,7 @@ impl Needed {
         Ok(needed)
     }
 
-    /// Pages of one manifest.
+    /// Adds the pages of one manifest.
     pub(super) fn add_pages(&mut self, inner: &Inner, manifest: &Manifest) -> Result<()> {
         self.files.insert(drystone_format::keys::IN_MANIFEST | manifest.version);
         let sections = [&manifest.schema, &manifest.steps].into_iter().chain(&manifest.published);
@@ -53,13 +53,13 @@ impl Needed {
         }
     }
 
-    /// Parts that need bytes.
+    /// Adds the parts that hold needed bytes.
     pub(super) fn add_sources(&mut self, sources: &[Source]) {
         let used = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0);
         self.parts.extend(used.map(|s| (s.writer, s.part)));
     }
 
-    /// Whether the page is new.
+    /// Adds a page. Returns whether it is new.
     fn add(&mut self, page: &PageRef) -> bool {
         self.files.insert(page.file);
         self.pages.insert((page.file, page.offset))

@@ -1,6 +1,6 @@
 //! Evaluates a definition over boxes, with the values of its inputs.
 
-use drystone_expression::{Array, Cells, Runner, Spare, Values};
+use drystone_expression::{Array, Cells, Edge, Runner, Spare, Values};
 use drystone_plan::selection::{Axis, Selection};
 
 use super::Computed;
@@ -9,7 +9,7 @@ use crate::read::{ReadReport, Reading};
 use crate::schema::derived::Origin;
 use crate::{Error, Result};
 
-/// Takes first and last position of a part, and its values.
+/// Receives the first and last position of a part, and its values.
 pub(super) type Act<'a> = dyn FnMut(&[u64], &[u64], &mut Array) -> Result<()> + 'a;
 
 /// Evaluates one definition at one step. One thread uses it at a time.
@@ -17,8 +17,10 @@ pub(super) struct Evaluator<'c> {
     computed: &'c Computed,
     runner: Runner<'c>,
     inputs: Inputs<'c>,
-    /// If positions are those of a selection, the component at each position along the last axis.
+    /// The component at each position along the last axis, if positions are those of a selection.
     components: Option<Axis>,
+    /// Whether the result has no values at this step, although cells beyond the edge have the fill value.
+    absent: bool,
 }
 
 /// Reads the inputs of a definition.
@@ -27,7 +29,7 @@ struct Inputs<'c> {
     step: u64,
     /// The cells at the positions along each axis of the grid.
     cells: Vec<Axis>,
-    /// Evaluators of derived inputs, by name; created when they are needed.
+    /// Evaluators of derived inputs, by name; each is created at its first use.
     nested: Vec<Option<Box<Evaluator<'c>>>>,
     /// Whether positions are those of a selection.
     selected: bool,
@@ -35,8 +37,8 @@ struct Inputs<'c> {
 }
 
 impl<'c> Evaluator<'c> {
-    /// For a step, over the cells of the result, or (`selected`) over the positions of a selection of them; values then
-    /// depend on single cells.
+    /// Evaluates at a step over the cells of the result. With `selected`, evaluates over the positions of a selection
+    /// of cells; each value then depends on its own cell only.
     pub(super) fn new(computed: &'c Computed, step: u64, selected: Option<&[Axis]>) -> Result<Evaluator<'c>> {
         let derivation = &computed.derivation;
         let mut cells: Vec<Axis> = derivation.shape.iter().map(|n| Axis::full(*n)).collect();
@@ -50,10 +52,22 @@ impl<'c> Evaluator<'c> {
         let nested = computed.inputs.iter().map(|_| None).collect();
         let report = ReadReport::default();
         let inputs = Inputs { computed, step, cells, nested, selected: selected.is_some(), report };
-        Ok(Evaluator { computed, runner: Runner::new(&derivation.field, &extents)?, inputs, components })
+        let absent =
+            derivation.field.edge() == Edge::Fill && derivation.field.reaches() && !computed.has(step)?;
+        let runner = Runner::new(&derivation.field, &extents)?;
+        Ok(Evaluator { computed, runner, inputs, components, absent })
     }
 
-    /// The cost of reads since the last call.
+    /// Values of a box of which no cell is known.
+    fn unknown(&self, lo: &[u64], hi: &[u64], spare: &mut Spare) -> Array {
+        let count = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).product::<u64>() as usize;
+        Array {
+            values: spare.take(self.computed.derivation.field.dtype(), count),
+            known: Some(vec![0; count]),
+        }
+    }
+
+    /// The cost of the reads since the last call.
     pub(super) fn take_report(&mut self) -> ReadReport {
         let mut report = std::mem::take(&mut self.inputs.report);
         for nested in self.inputs.nested.iter_mut().flatten() {
@@ -62,20 +76,29 @@ impl<'c> Evaluator<'c> {
         report
     }
 
-    /// Values over a box of the result, components last.
+    /// The values of a box of the result, components last.
     pub(super) fn values(&mut self, lo: &[u64], hi: &[u64], spare: &mut Spare) -> Result<Array> {
+        if self.absent {
+            return Ok(self.unknown(lo, hi, spare));
+        }
         let ndim = self.computed.derivation.field.axes().len();
         let found = self.runner.run(&lo[..ndim], &hi[..ndim], &mut self.inputs, spare)?;
         joined(found, &self.chosen(lo[ndim..].first().zip(hi[ndim..].first())), spare)
     }
 
-    /// The same, a part at a time: `act` gets first and last position of each and its values.
+    /// Passes the values of a box to `act` part by part, with the first and last position of each part.
     pub(super) fn in_parts(
         &mut self,
         (lo, hi): (&[u64], &[u64]),
         spare: &mut Spare,
         act: &mut Act<'_>,
     ) -> Result<()> {
+        if self.absent {
+            let mut array = self.unknown(lo, hi, spare);
+            act(lo, hi, &mut array)?;
+            spare.give(array);
+            return Ok(());
+        }
         let ndim = self.computed.derivation.field.axes().len();
         let chosen = self.chosen(lo[ndim..].first().zip(hi[ndim..].first()));
         let mut place = |(part_lo, part_hi): (&[u64], &[u64]), found, spare: &mut Spare| {
@@ -87,7 +110,7 @@ impl<'c> Evaluator<'c> {
         self.runner.run_in_parts((&lo[..ndim], &hi[..ndim]), &mut self.inputs, spare, &mut place)
     }
 
-    /// The components at positions along the last axis; none where there is no such axis.
+    /// The components at positions along the last axis; empty if there is no such axis.
     fn chosen(&self, places: Option<(&u64, &u64)>) -> Vec<usize> {
         let places = places.map_or(0..0, |(lo, hi)| *lo..*hi);
         places.map(|place| self.components.map_or(place, |axis| axis.cell(place)) as usize).collect()
@@ -104,10 +127,10 @@ fn joined(mut found: Vec<Array>, chosen: &[usize], spare: &mut Spare) -> Result<
     Ok(array)
 }
 
-/// Cells whose components are interleaved at a time: they stay in the processor's cache.
+/// Number of cells whose components are interleaved at a time. They stay in the processor's cache.
 const TOGETHER: usize = 1024;
 
-/// The chosen components of each cell, one after the other.
+/// Interleaves components: the chosen components of each cell, one after the other.
 fn interleaved(found: &[Array], chosen: &[usize], spare: &mut Spare) -> Array {
     let (cells, dtype) = (found[0].values.count(), found[0].values.dtype());
     let mut values = spare.take(dtype, cells * chosen.len());
@@ -132,7 +155,7 @@ fn interleaved(found: &[Array], chosen: &[usize], spare: &mut Spare) -> Array {
     Array { values, known }
 }
 
-/// Writes the elements, of `N` bytes each, of several arrays in turn.
+/// Writes the elements of several arrays in turn; each element has `N` bytes.
 fn interleave<const N: usize>(parts: &[&[u8]], to: &mut [u8]) {
     let to = to.as_chunks_mut::<N>().0;
     for (block, to) in to.chunks_mut(TOGETHER * parts.len().max(1)).enumerate() {
@@ -144,8 +167,8 @@ fn interleave<const N: usize>(parts: &[&[u8]], to: &mut [u8]) {
 }
 
 impl<'c> Inputs<'c> {
-    /// A variable's values over positions of its axes, which ascend along the grid; `axes` has the axis of the grid for
-    /// each of its dimensions.
+    /// The values of a variable at positions of its axes, which ascend along the grid. `axes` names the grid's axis
+    /// for each dimension of the variable.
     fn variable(
         &mut self,
         name: usize,
@@ -180,7 +203,7 @@ impl<'c> Inputs<'c> {
             spare.give(found);
             return Ok(array);
         }
-        // A read writes every cell.
+        // The read below writes every cell.
         let mut values = spare.take(dtype, count);
         let cells = Selection {
             axes: axes
@@ -278,7 +301,7 @@ impl Cells for Inputs<'_> {
 }
 
 impl Inputs<'_> {
-    /// All of a coordinate variable, whatever part is selected.
+    /// All cells of a coordinate variable, whatever part is selected.
     fn whole(&self, name: usize, reading: &Reading, count: u64) -> Result<Array> {
         if let Some(nested) = self.computed.nested[name].as_deref() {
             return Evaluator::new(nested, self.step, None)?.values(&[0], &[count], &mut Spare::default());
@@ -308,7 +331,7 @@ fn floats(values: &Values) -> Vec<f64> {
     }
 }
 
-/// Marks the cells of a box as unknown; the box is in the order of the strides.
+/// Marks the cells of a box as unknown. The box is in the order of the strides.
 fn clear(known: &mut [u8], first: &[u64], end: &[u64], strides: &[u64]) {
     each_cell(first, end, strides, &mut |at| {
         if let Some(known) = known.get_mut(at as usize) {
@@ -317,7 +340,7 @@ fn clear(known: &mut [u8], first: &[u64], end: &[u64], strides: &[u64]) {
     });
 }
 
-/// Calls `act` for each cell of a box in row-major order with its position by strides.
+/// Calls `act` for each cell of a box, in row-major order, with its position by strides.
 fn each_cell(first: &[u64], end: &[u64], strides: &[u64], act: &mut dyn FnMut(u64)) {
     if first.iter().zip(end).any(|(first, end)| first >= end) {
         return;

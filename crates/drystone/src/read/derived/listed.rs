@@ -1,4 +1,4 @@
-//! Listed cells of derived variables: neighbouring ones are computed as one box.
+//! Listed cells of derived variables: neighbouring cells are computed together, as one box.
 
 use drystone_expression::Spare;
 use drystone_plan::listing::{Leg, Listing};
@@ -14,7 +14,7 @@ const SMALL: u64 = 1 << 10;
 /// The most cells of a box that is computed at once.
 const LARGE: u64 = 1 << 18;
 
-/// Some cells along a leg: coordinates along its axes, and the positions in the result.
+/// Some cells along a leg, with their coordinates along its axes and their positions in the result.
 #[derive(Clone)]
 struct Cells {
     axes: Vec<usize>,
@@ -38,13 +38,13 @@ impl Cells {
         Cells { axes, cells }
     }
 
-    /// First and last coordinate along its axis of a number.
+    /// The first and last coordinate along the axis with this number.
     fn bounds(&self, at: usize) -> (u64, u64) {
         let along = self.cells.iter().filter_map(|(cell, _)| cell.get(at).copied());
         along.fold((u64::MAX, 0), |(lo, hi), cell| (lo.min(cell), hi.max(cell)))
     }
 
-    /// Two halves, cut across an axis.
+    /// Cuts the cells into two halves across an axis.
     fn halves(mut self, at: usize) -> (Cells, Cells) {
         self.cells.sort_by_key(|(cell, _)| cell.get(at).copied());
         let (lo, hi) = self.bounds(at);
@@ -89,7 +89,7 @@ impl Reading {
                 let mut rest = legs;
                 let leg = rest.swap_remove(number);
                 let at = leg.axes.iter().position(|own| *own == axis).unwrap_or_default();
-                // Positions in the result follow the order of the legs, which stays the same.
+                // Positions in the result follow the order of the legs, which does not change.
                 let last = rest.len();
                 let (a, b) = leg.halves(at);
                 for half in [b, a] {
@@ -149,7 +149,7 @@ fn place(
         if to.checked_add(item).is_none_or(|end| end > len) {
             return Err(Error::invalid("a listed cell has no place in the result"));
         }
-        // SAFETY: the place is within the bytes of the target, which is exclusively ours.
+        // SAFETY: the destination is within the bytes of the target, which this call borrows exclusively.
         unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), base.add(to), item) };
         let Some(d) = (0..at.len()).rev().find(|d| at[*d] + 1 < legs[*d].cells.len()) else { return Ok(()) };
         at[d] += 1;

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::base::array::Target;
 use crate::base::buffer_pool::Kept;
 
-/// Values of inputs and results until the next tile, or the next read.
+/// Memory for values of inputs and results, reused for the next tile or the next read.
 impl Kept for Spare {
     const MOST: (usize, usize) = (2, 12 << 20);
 
@@ -16,7 +16,7 @@ impl Kept for Spare {
         self.memory_len()
     }
 
-    // What it holds means nothing to the next user.
+    // The old content is not erased: the next user overwrites it.
     fn forget(&mut self) {}
 
     fn spare() -> &'static Mutex<Vec<Self>> {
@@ -43,7 +43,7 @@ macro_rules! each {
     };
 }
 
-/// The values as bytes, and bytes per value.
+/// The bytes of the values, and the bytes per value.
 pub(super) fn bytes(values: &Values) -> (&[u8], usize) {
     each!(values, v => {
         let len = size_of_val(v.as_slice());
@@ -52,7 +52,7 @@ pub(super) fn bytes(values: &Values) -> (&[u8], usize) {
     })
 }
 
-/// The same, to be changed.
+/// The mutable bytes of the values, and the bytes per value.
 pub(super) fn bytes_mut(values: &mut Values) -> (&mut [u8], usize) {
     each!(values, v => {
         let len = size_of_val(v.as_slice());
@@ -72,12 +72,12 @@ pub(super) fn target<'v>(values: &'v mut Values, shape: &[u64], strides: &[u64])
     }
     let strides: Vec<i64> = strides.iter().map(|stride| (stride * item as u64) as i64).collect();
     let first = each!(values, v => v.as_mut_ptr().cast::<u8>());
-    // SAFETY: the elements are those of a vector that is borrowed exclusively for as long as the target lives; the last of them is among
-    // its values, and every pattern of bits is a value of each of the types.
+    // SAFETY: the elements belong to a vector that is borrowed exclusively as long as the target lives. The last
+    // element is among its values, and every bit pattern is a value of each of the types.
     unsafe { Target::new(first, shape, &strides, item) }
 }
 
-/// Cells from one position to the next along each axis of a dense box.
+/// The strides in cells of a dense box.
 pub(super) fn dense(shape: &[u64]) -> Vec<u64> {
     let mut strides = vec![1u64; shape.len()];
     for d in (0..shape.len().saturating_sub(1)).rev() {

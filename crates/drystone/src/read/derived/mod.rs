@@ -4,15 +4,15 @@
 //! mod       opens the inputs, cuts the selection into tiles, distributes them to threads
 //! listed    listed cells: boxes around neighbouring ones
 //! evaluate  one box: the definition, and the values of its inputs by ordinary reads
-//! order     which tile is next, and what is announced before
+//! order     which tile is next, and which inputs are hinted before
 //! stored    stored values, and where they are current
 //! memory    values as memory
 //! ```
 //!
 //! Invariants
-//! - a value depends on its cell alone, whatever selection, tile or thread computes it;
+//! - a value depends on its cell alone, whichever selection, tile or thread computes it;
 //! - a cell counts as written if all cells that its value needs were written; others read as the fill value;
-//! - memory is that of the tiles under way.
+//! - memory holds only the tiles being computed.
 
 mod evaluate;
 mod listed;
@@ -43,50 +43,50 @@ use evaluate::Evaluator;
 use order::{Order, Piece, Tile};
 pub(crate) use stored::first_put;
 
-/// Bytes of values under way in all threads.
+/// Bytes of values being computed in all threads together.
 const ROOM: u64 = 24 << 20;
 /// The most steps for which an explanation checks whether their stored values are current.
 const MOST_ASKED: u64 = 1 << 10;
-/// The same for a far store, where each tile takes many requests: neighbouring tiles read shared cells twice, and every
-/// tile waits for round trips.
+/// The same limit for a far store, where each tile takes many requests. Neighbouring tiles read shared cells twice,
+/// and every tile waits for round trips.
 const FAR_ROOM: u64 = 128 << 20;
-/// Cells of a tile.
+/// The fewest and the most cells of a tile.
 const LEAST: u64 = 1 << 12;
 const MOST: u64 = 1 << 19;
-/// The same where values need neighbours: the larger a tile, the fewer cells are read for two.
+/// The most cells of a tile whose values need neighbours. The larger a tile, the fewer cells are read twice.
 const MOST_WITH_HALO: u64 = 1 << 20;
 
 /// A definition with the readings of its inputs.
 pub(super) struct Computed {
     derivation: derived::Derivation,
-    /// For each name of the tree; `None` for names that are no variables.
+    /// The reading for each name of the tree; `None` for names that are not variables.
     inputs: Vec<Option<Reading>>,
-    /// The definitions of inputs that are derived themselves.
+    /// The definitions of inputs that are themselves derived.
     nested: Vec<Option<Arc<Computed>>>,
     /// Whether each value depends on its own cell only.
     pointwise: bool,
     bytes_per_cell: u64,
 }
 
-/// A name of a program: a variable or, without a reading, the index of the cell along an axis, or the step.
+/// A name in a program: a variable, or, without a reading, the index of the cell along an axis or the step.
 pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) dtype: Type,
-    /// The axis of the result for each of its dimensions.
+    /// For each dimension, its axis in the result.
     pub(crate) axes: Vec<usize>,
     pub(crate) reading: Option<Reading>,
 }
 
-/// The definition of a variable, for people.
+/// The definition of a derived variable, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Derivation {
     /// The expression, as it was given.
     pub text: String,
-    /// What is stored: "virtual", "bounds" or "stored".
+    /// The kind: which values are stored. "virtual", "bounds" or "stored".
     pub kind: &'static str,
     /// How cells beyond the edge of the domain are treated.
     pub edge: &'static str,
-    /// The names of the inputs in the expression, and their present paths; `None` for a deleted one.
+    /// The names of the inputs in the expression, and their current paths; `None` for a deleted one.
     pub inputs: Vec<(String, Option<String>)>,
 }
 
@@ -101,7 +101,7 @@ impl Reading {
         Some(Derivation { text: derived.text.clone(), kind, edge, inputs })
     }
 
-    /// Whether its values are computed.
+    /// Whether the variable's values are computed.
     pub(crate) fn is_derived(&self) -> bool {
         self.variable.derived.is_some()
     }
@@ -145,7 +145,7 @@ impl Reading {
         Ok(Some(self.computed.get_or_init(|| made).clone()))
     }
 
-    /// A variable of the same snapshot by its id, whatever its path is now.
+    /// A variable of the same snapshot by its id, whatever its current path.
     fn by_id(&self, id: u32, name: &str, field: Option<&str>) -> Result<Reading> {
         let schema = &self.snapshot.schema;
         let path = match schema.resolve(name) {
@@ -167,7 +167,7 @@ impl Reading {
         match &self.variable.derived {
             None => Ok(()),
             Some(derived) => Err(Error::invalid(format!(
-                "\"{}\" is derived ({}): it has no {what}; ask its inputs",
+                "\"{}\" is derived ({}): it has no {what}; its inputs may have them",
                 self.path, derived.text
             ))),
         }
@@ -242,7 +242,7 @@ impl Reading {
         if computed.reduces() { 1 } else { threads() as u64 }
     }
 
-    /// The lines in which the inputs are cut, and the most cells of a tile.
+    /// The lines along which the inputs are cut, and the most cells of a tile.
     fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<(Vec<Grain>, u64)> {
         let many = self.tiles_at_once(computed);
         let (room, greatest) = match self.inner.window() {
@@ -251,27 +251,27 @@ impl Reading {
             None => (ROOM, MOST_WITH_HALO),
         };
         let mut most = (room / many / computed.bytes_per_cell.max(1)).clamp(LEAST, greatest);
-        // Components are cells of the result that share those of the inputs.
+        // Components are cells of the result that share their input cells.
         most = most.saturating_mul(computed.derivation.field.components() as u64);
         let mut grain = Vec::new();
         if let Some((input, wanted)) = self.alike(computed, step, cells)? {
             let (found, largest) = input.grain(&wanted)?;
             grain = found.into_iter().skip(usize::from(input.variable.steps)).collect();
-            // A subchunk that is decoded as a whole is decoded once.
+            // A subchunk that can only be decoded whole is decoded once.
             if let Some(cells) = largest {
                 most = most.max(cells);
             }
         }
         if !computed.pointwise {
-            // For a strided box the cells between are computed as well.
+            // A strided box computes the cells in between as well.
             let between = cells.axes.iter().map(|axis| axis.step.unsigned_abs().max(1));
             most = (most / between.fold(1, u64::saturating_mul)).max(1);
         }
         Ok((grain, most))
     }
 
-    /// An input whose dimensions are those of the result without its components, one for one, and the part of it that is
-    /// read; `None` if there is none.
+    /// An input whose dimensions equal those of the result without its components, and the part of it that is read.
+    /// `None` if there is none.
     fn alike(
         &self,
         computed: &Computed,
@@ -284,7 +284,7 @@ impl Reading {
             if axes != derivation.field.axes() || input.shape().contains(&0) {
                 continue;
             }
-            // Components are a last axis that no input has.
+            // Components form a last axis that no input has.
             let mut wanted = Selection { axes: cells.axes.iter().take(axes.len()).copied().collect() };
             if input.variable.steps {
                 wanted.axes.insert(0, Axis { start: step, step: 1, count: 1 });
@@ -294,7 +294,7 @@ impl Reading {
         Ok(None)
     }
 
-    /// The input that is cut like the result, for a selection with the step axis.
+    /// The input that is cut like the result, for a selection that includes the step axis.
     pub(super) fn alike_whole(&self, selection: &Selection) -> Result<Option<(Reading, Selection)>> {
         let Some(computed) = self.computed()?.filter(|computed| computed.has_one_component()) else {
             return Ok(None);
@@ -372,8 +372,8 @@ impl Reading {
         Ok(report)
     }
 
-    /// Copies the cells of a part, which are dense from `lo`, to their places; `selected`: they are cells of the
-    /// selection only.
+    /// Copies the cells of a part, which are dense from `lo`, to their places in the target. `selected`: the part
+    /// consists only of cells of the selection.
     fn place(
         &self,
         selected: bool,
@@ -399,12 +399,13 @@ impl Reading {
         let copy =
             StridedCopy::new(from, to as u64, out.item(), dims).map_err(|e| Error::invalid(e.to_string()))?;
         let (base, len) = out.raw();
-        // SAFETY: the target is exclusively ours, and tiles are disjoint cells of it; the copy checks its bounds.
+        // SAFETY: this read borrows the target exclusively, and tiles are disjoint cells of it; the copy checks its
+        // bounds.
         let done = unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), base, len) };
         done.map_err(|e| Error::invalid(e.to_string()))
     }
 
-    /// Writes the fill value where values are unknown, and makes truth values 0 or 1.
+    /// Writes the fill value over unknown values, and normalises truth values to 0 or 1.
     pub(super) fn filled(&self, array: &mut Array) {
         if let Values::Bool(values) = &mut array.values {
             values.iter_mut().for_each(|value| *value = u8::from(*value != 0));
@@ -420,7 +421,8 @@ impl Reading {
         }
     }
 
-    /// Reads a box of computed values, and which of them are known, a byte each in row-major order; `None`: all are.
+    /// Reads a box of computed values, and a byte per cell in row-major order that says whether it is known. `None`:
+    /// all are.
     pub(crate) fn read_known(
         &self,
         selection: &Selection,
@@ -438,7 +440,7 @@ impl Reading {
         Ok((report, known.contains(&0).then_some(known)))
     }
 
-    /// Which of listed cells are known; `None`: all are.
+    /// For each listed cell, a byte that says whether it is known; `None`: all are.
     pub(crate) fn known_at(&self, listing: &Listing) -> Result<Option<Vec<u8>>> {
         let Some(computed) = self.computed()?.filter(|_| !listing.is_empty()) else { return Ok(None) };
         let (shape, item) = (listing.shape(), self.item as usize);
@@ -450,7 +452,7 @@ impl Reading {
         Ok(known.contains(&0).then_some(known))
     }
 
-    /// Whether some cells of a step in a selection (without the step axis) may be unknown.
+    /// Whether cells of a step in a selection (without the step axis) may be unknown.
     pub(crate) fn may_be_unknown(&self, step: u64, cells: &Selection) -> Result<bool> {
         let Some(computed) = self.computed()? else {
             return Ok(!cells.is_empty() && !self.voids(step, cells)?.is_empty());
@@ -471,7 +473,7 @@ impl Reading {
         Ok(false)
     }
 
-    /// The program and its inputs in order, if values depend on single cells.
+    /// The program and its inputs in order, if each value depends on its own cell only.
     pub(crate) fn parts(&self) -> Result<Option<(Program, Vec<Part>)>> {
         let Some(computed) = self.computed()? else { return Ok(None) };
         let derivation = &computed.derivation;
@@ -488,7 +490,7 @@ impl Reading {
         Ok(Some((program.clone(), names.into_iter().map(part).collect())))
     }
 
-    /// What a selection needs of each input, without step axes.
+    /// The part of each input that a selection needs, without step axes.
     fn needed<'c>(&self, computed: &'c Computed, cells: &Selection) -> Vec<(&'c Reading, Selection)> {
         let derivation = &computed.derivation;
         let (mut lo, mut hi, mut out) = (Vec::new(), Vec::new(), Vec::new());
@@ -567,11 +569,26 @@ impl Reading {
 }
 
 impl Computed {
+    /// Whether every input with steps has a block in a step.
+    fn has(&self, step: u64) -> Result<bool> {
+        for (input, nested) in self.inputs.iter().zip(&self.nested) {
+            let has = match (input, nested) {
+                (_, Some(nested)) => nested.has(step)?,
+                (Some(input), None) if input.variable.steps => input.has_blocks(step)?,
+                _ => true,
+            };
+            if !has {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn has_one_component(&self) -> bool {
         self.derivation.field.components() == 1
     }
 
-    /// Bytes of the inputs that a value needs, those of inputs' inputs included.
+    /// Bytes of the inputs that one value needs, including the inputs of derived inputs.
     fn input_bytes(&self) -> u64 {
         let own = self.inputs.iter().zip(&self.nested).map(|(input, nested)| match (input, nested) {
             (_, Some(nested)) => nested.input_bytes(),
@@ -587,7 +604,7 @@ impl Computed {
     }
 }
 
-/// The error for requesting less than full precision of computed values.
+/// The error for requesting computed values at less than full precision.
 pub(super) fn only_exact(path: &str, precision: Precision) -> Result<()> {
     match precision {
         Precision::Exact => Ok(()),

@@ -1,12 +1,12 @@
-//! The order in which tiles are computed, and the cells of the inputs that are announced to the device before.
+//! The order in which tiles are computed, and the hints to the device about inputs that are needed soon.
 //!
-//! Neighbouring tiles are a group. Whoever takes the first tile of a group announces the inputs of the next group. The
-//! device then reads these while values are computed, in one long run per input: the requests of single tiles are
-//! short, and each of them would be waited for.
+//! Neighbouring tiles form a group. The thread that takes the first tile of a group hints the inputs of the next
+//! group. The device then reads these while values are computed, in one long run per input. Without hints the
+//! requests would be those of single tiles: short, and each awaited.
 //!
 //! Invariants
 //! - every tile is taken once, and tiles are taken group by group;
-//! - a group is announced once, and at most one group before its turn.
+//! - a group's inputs are hinted once, and at most one group ahead.
 
 use std::sync::Mutex;
 
@@ -18,9 +18,9 @@ use crate::Result;
 use crate::base::sync::lock;
 use crate::read::Reading;
 
-/// Bytes of the inputs of a group.
+/// Bytes of the inputs of one group.
 const GROUP: u64 = 32 << 20;
-/// Ranges of a file that are at most this far apart are announced as one.
+/// Ranges of a file that are at most this far apart are hinted as one.
 const HOLE: u64 = 64 << 10;
 
 /// A tile to be computed.
@@ -30,11 +30,11 @@ pub(super) struct Tile {
     /// Its offset in the result of a step.
     pub(super) place: Vec<u64>,
     pub(super) cells: Selection,
-    /// Steps and cells of the groups to be announced first.
+    /// Steps and cells of the groups whose inputs are to be hinted first.
     pub(super) announced: Vec<(u64, Selection)>,
 }
 
-/// Cells of a tile with their places.
+/// A part of a tile: cells with their positions in the result.
 pub(super) struct Piece {
     /// The position along the step axis.
     pub(super) row: u64,
@@ -53,12 +53,12 @@ impl Tile {
         Piece { row: self.row, place, cells: Selection { axes } }
     }
 
-    /// All of it.
+    /// All cells of the tile.
     pub(super) fn whole(&self) -> Piece {
         self.part(|_, axis| (0, axis.count))
     }
 
-    /// The cells at positions of the result from `lo` on.
+    /// The cells at the positions of the result that begin at `lo`.
     pub(super) fn positions(&self, lo: &[u64], shape: &[u64]) -> Piece {
         self.part(|d, _| (lo[d] - self.place[d], shape[d]))
     }
@@ -70,7 +70,7 @@ impl Tile {
             let before = |place: u64, cell: u64| place.saturating_sub(cell).div_ceil(stride);
             let (first, end) = match axis.step < 0 {
                 false => (before(lo[d], axis.start), before(hi[d], axis.start)),
-                // From the greatest cell downwards.
+                // A negative stride begins at the greatest cell.
                 true => (before(axis.start + 1, hi[d]), before(axis.start + 1, lo[d])),
             };
             let end = end.min(axis.count);
@@ -79,12 +79,12 @@ impl Tile {
     }
 }
 
-/// The tiles of a selection, and which of them were taken.
+/// The tiles of a selection, and how many have been taken.
 pub(super) struct Order {
     steps: Axis,
     groups: Tiles,
     grain: Vec<Grain>,
-    /// Cells of a tile.
+    /// The most cells of a tile.
     most: u64,
     announces: bool,
     next: Mutex<Next>,
@@ -92,15 +92,16 @@ pub(super) struct Order {
 
 #[derive(Default)]
 struct Next {
-    /// Counted over all steps.
+    /// The number of the group, counted over all steps.
     group: u64,
-    /// The tiles of the group, with its offset.
+    /// The tiles of the group, and its offset.
     tiles: Option<(Vec<u64>, Tiles)>,
     tile: u64,
 }
 
 impl Order {
-    /// Of the cells of some steps. Tiles have at most `most` cells, with `input_bytes` of the inputs for each.
+    /// Orders the tiles of the given cells at the given steps. Tiles have at most `most` cells, each with
+    /// `input_bytes` of the inputs.
     pub(super) fn new(
         steps: Axis,
         cells: &Selection,
@@ -113,12 +114,12 @@ impl Order {
         Order { steps, groups, grain, most, announces, next: Mutex::default() }
     }
 
-    /// The number of groups.
+    /// The number of groups over all steps.
     fn count(&self) -> u64 {
         self.groups.len().saturating_mul(self.steps.count)
     }
 
-    /// At least so many tiles, counted up to `limit`.
+    /// A lower bound of the number of tiles, counted only up to about `limit`.
     pub(super) fn at_least(&self, limit: u64) -> u64 {
         let mut count = 0;
         for number in 0..self.count() {
@@ -131,7 +132,7 @@ impl Order {
         count.min(limit)
     }
 
-    /// Offset and cells of a group.
+    /// The offset and the cells of a group.
     fn group(&self, number: u64) -> Option<(Vec<u64>, Selection)> {
         self.groups.get(number % self.groups.len().max(1))
     }
@@ -140,7 +141,7 @@ impl Order {
         Tiles::new(group, &self.grain, self.most)
     }
 
-    /// The next tile.
+    /// Takes the next tile.
     pub(super) fn take(&self) -> Option<Tile> {
         let mut next = lock(&self.next);
         loop {
@@ -153,7 +154,7 @@ impl Order {
                 next.tiles = Some((place, self.tiles(&cells)));
                 next.tile = 0;
                 if self.announces && self.count() > 1 {
-                    // Nobody announced the first.
+                    // No earlier group hinted the first one.
                     let from = if next.group == 0 { 0 } else { next.group + 1 };
                     let groups = from..(next.group + 2).min(self.count());
                     announced.extend(groups.filter_map(|n| Some((self.step(n), self.group(n)?.1))));
@@ -182,14 +183,15 @@ impl Order {
         }
     }
 
-    /// The step of a group.
+    /// The step that a group belongs to.
     fn step(&self, group: u64) -> u64 {
         self.steps.cell(group / self.groups.len().max(1))
     }
 }
 
 impl Reading {
-    /// Announces to the device what cells of a step need of the inputs. Errors show when the inputs are read.
+    /// Hints to the device which cells of the inputs a step needs. Errors are ignored; reading the inputs reports
+    /// them.
     pub(super) fn announce_inputs(&self, computed: &Computed, step: u64, cells: &Selection) {
         for (input, wanted) in self.needed(computed, cells) {
             match &input.computed() {

@@ -1,11 +1,11 @@
 //! The stored values of a derived variable, or statistics of them; shown only where they are current.
 //!
-//! Stored values record the snapshot from which they were computed. They are current while that snapshot has the newest
-//! of everything that they need: cells of the inputs with their halo, shapes, replaced steps. Elsewhere values are
+//! Stored values record the snapshot from which they were computed. They are current while that snapshot has the
+//! newest version of everything that they need: input cells with their halo, shapes, replaced steps. Other values are
 //! computed, with the same bits.
 //!
 //! Invariants
-//! - a stored value is shown only if a computation would give the same now;
+//! - a stored value is shown only if computing it now would give the same value;
 //! - a box is current as a whole or not at all.
 
 use drystone_format::derived::Kind;
@@ -18,10 +18,10 @@ use crate::Result;
 use crate::read::Reading;
 use crate::read::execute::Sources;
 
-/// Above these bits, the number of a put of computed blocks holds the version from which they were computed.
+/// Computed blocks store the version from which they were computed in the number of the put, above these low bits.
 const PUT_BITS: u32 = 24;
 
-/// The first number of a put of blocks that are computed from a snapshot.
+/// The first put number of blocks that are computed from a snapshot.
 pub(crate) fn first_put(version: u64) -> u64 {
     version << PUT_BITS
 }
@@ -32,12 +32,13 @@ fn computed_from(entry: &Entry) -> u64 {
 }
 
 impl Reading {
-    /// What is stored besides the definition; `None` for a variable that is not derived, or has nothing stored.
+    /// The kind of stored values or statistics; `None` for a variable that is not derived, or is derived and stores
+    /// nothing.
     pub(crate) fn stored_kind(&self) -> Option<Kind> {
         self.variable.derived.as_ref().map(|derived| derived.kind).filter(|kind| *kind != Kind::Virtual)
     }
 
-    /// The same variable as if it held values of its own: the stored ones, current or not.
+    /// The same variable as if it held its own values: the stored ones, current or not.
     pub(crate) fn as_stored(&self) -> Reading {
         let mut variable = (*self.variable).clone();
         variable.derived = None;
@@ -48,8 +49,8 @@ impl Reading {
         reading
     }
 
-    /// The stored values as a variable of its own, if all that are visible in the cells of a step (without the step
-    /// axis) are current.
+    /// The stored values as a variable of its own, if all visible stored values in the cells of a step (without the
+    /// step axis) are current.
     pub(crate) fn current(&self, step: u64, cells: &Selection) -> Result<Option<Reading>> {
         if self.stored_kind().is_none() || cells.is_empty() {
             return Ok(None);
@@ -90,7 +91,7 @@ impl Reading {
             };
             last = last.max(own);
         }
-        // Indices of cells depend on the whole axis.
+        // Values that use the index of a cell depend on the whole axis.
         let is_coordinate = |input: &&Reading| input.variable.shape.len() == 1;
         for input in computed.inputs.iter().flatten().filter(is_coordinate) {
             let whole = Selection::all(&input.variable.shape);
@@ -103,7 +104,7 @@ impl Reading {
         Ok(last)
     }
 
-    /// The last version that put something into cells of a step, or changed the shape.
+    /// The last version that put something into these cells of a step, or changed the shape.
     fn put_at(&self, step: u64, cells: &Selection) -> Result<u64> {
         let mut last = self.shape_changed(step);
         if cells.is_empty() {
@@ -117,7 +118,7 @@ impl Reading {
         Ok(last)
     }
 
-    /// The last version that cut the shape, or replaced the step.
+    /// The last version that shrank the shape, or replaced the step.
     fn shape_changed(&self, step: u64) -> u64 {
         let cut = self.variable.clips.iter().map(|(commit, _)| *commit).max().unwrap_or(0);
         match self.variable.steps {
@@ -126,8 +127,8 @@ impl Reading {
         }
     }
 
-    /// Disjoint boxes of a step (without the step axis) whose values are to be stored: those that are not current, of
-    /// at most `most` cells each.
+    /// Disjoint boxes of a step (without the step axis) whose values should be stored: those that are not current.
+    /// Each has at most `most` cells.
     pub(crate) fn outdated(&self, step: u64, most: u64) -> Result<Vec<Selection>> {
         let Some(computed) = self.computed()? else { return Ok(Vec::new()) };
         let whole = Selection::all(&self.variable.shape);

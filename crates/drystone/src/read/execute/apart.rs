@@ -1,6 +1,6 @@
-//! Vectored reads: requests for raw pieces whose cells are contiguous in the caller's memory. Each piece is read to its
-//! place, and the bytes between into a scratch buffer. Nothing is copied, and bytes are verified while they are in the
-//! processor's cache.
+//! Vectored reads: requests for raw pieces whose cells are contiguous in the caller's memory. One call reads each
+//! piece directly into the target, and the bytes between pieces into a scratch buffer. Nothing is copied, and bytes
+//! are verified while they are in the processor's cache.
 
 use std::ops::Range;
 
@@ -17,11 +17,11 @@ const SHORTEST: u64 = 4 << 10;
 /// A call ends with the piece that makes it longer than this, so that its bytes are verified before they leave the
 /// second-level cache.
 pub(super) const CALL: u64 = 256 << 10;
-/// The most buffers in one call: a kernel takes 64 at once.
+/// The most pieces in one call. With the buffers between them that is at most 61; the store passes 64 to the kernel
+/// at a time.
 const PIECES: usize = 30;
 
-/// Where an item of a request goes: its range of the request and, unless it is copied, its payload's place in the
-/// target.
+/// An item of a request: its range of the request and, unless it is copied, the place of its payload in the target.
 struct Piece<'p> {
     range: Range<u64>,
     work: &'p Work,
@@ -30,7 +30,7 @@ struct Piece<'p> {
 }
 
 impl Job<'_> {
-    /// Executes a request in this way. `false`: too few of its pieces qualify.
+    /// Executes a request with vectored reads. Returns `false` if too few of its pieces qualify.
     pub(super) fn apart(&self, fetch: &Asked, buffers: &mut Buffers) -> Result<bool> {
         let mut pieces = Vec::with_capacity(fetch.items.len());
         let (mut at, mut direct) = (fetch.range.start, 0u64);
@@ -59,7 +59,7 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// Reads neighbours in one call, verifies them, and copies those without a place.
+    /// Reads neighbouring pieces in one call, verifies them, and copies those that have no place in the target.
     fn call(&self, key: &str, pieces: &[Piece<'_>], buffers: &mut Buffers) -> Result<()> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
         let len = |range: &Range<u64>| (range.end - range.start) as usize;
@@ -76,8 +76,8 @@ impl Job<'_> {
                     let (before, behind) =
                         std::mem::take(&mut rest).split_at_mut(len(&(at..piece.range.start)));
                     rest = behind;
-                    // SAFETY: `contiguous_place` found it inside the target; visible boxes are disjoint, so these bytes are this
-                    // thread's, and no other piece's.
+                    // SAFETY: `contiguous_place` checked that the range is inside the target. Visible boxes are
+                    // disjoint, so no other thread and no other piece uses these bytes.
                     let place = unsafe { std::slice::from_raw_parts_mut(out.add(place.start), place.len()) };
                     at = piece.range.start + place.len() as u64;
                     parts.extend([before, place]);
@@ -96,7 +96,7 @@ impl Job<'_> {
             used += item.len();
             match &piece.place {
                 Some(place) => {
-                    // SAFETY: as above; the reference to write to it is gone.
+                    // SAFETY: as above; the mutable reference to these bytes is gone.
                     let payload = unsafe { std::slice::from_raw_parts(out.add(place.start), place.len()) };
                     self.verify_raw(piece.work, item, payload, &piece.payload, &mut buffers.sums)?;
                 }
@@ -108,7 +108,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Checks the payload of a raw work; a whole one against the trailer at the end of `rest`.
+    /// Checks the payload of a raw work. A whole payload is checked against the trailer at the end of `rest`.
     fn verify_raw(
         &self,
         work: &Work,
@@ -124,7 +124,7 @@ impl Job<'_> {
         }
     }
 
-    /// The bytes of the target that equal the raw bytes of a work's only range, one for one.
+    /// The range of the target that equals, byte for byte, the only raw range of a work.
     pub(super) fn contiguous_place(&self, work: &Work, payload: &Range<u64>) -> Result<Option<Range<usize>>> {
         let (entry, form, len) = (self.entry(work), self.form(work)?, payload.end - payload.start);
         let dense = form.curve.is_none() && form.room == form.item && work.cells.is_none();

@@ -12,13 +12,13 @@ use crate::base::buffer_pool::Kept;
 pub(in crate::read) struct Buffers {
     pub(super) read: Vec<u8>,
     pub(in crate::read) decoded: Vec<u8>,
-    /// The piece that `decoded` holds completely.
+    /// The piece whose whole decoded payload is in `decoded`.
     pub(in crate::read) holds: Option<(u32, StoredPiece)>,
-    /// Cells of a curve, in row-major order.
+    /// Row-major cells of a subchunk that is stored along a curve.
     pub(in crate::read) unrolled: Vec<u8>,
-    /// A payload whose prefix was stored separately.
+    /// A payload joined with its prefix, which was stored separately.
     pub(super) joined: Vec<u8>,
-    /// The chain that was used last, by its text.
+    /// The chain used last, by its text.
     pub(super) chain: Option<(String, Chain)>,
     pub(in crate::read) scratch: Scratch,
     pub(super) sums: Vec<u32>,

@@ -1,8 +1,7 @@
-//! Encoded subchunks that are read in part: waiting until all their ranges have arrived, decoding them, placing the
-//! cells.
+//! Encoded subchunks that are read in part: collects their ranges, decodes them, and places the cells.
 //!
-//! Requests are made in the order of the bytes, so few works wait at any time, and their memory is bounded by what the
-//! threads of a read may hold.
+//! Requests are made in the order of the bytes, so only a few works wait at any time. Their memory is bounded by what
+//! the threads of a read may hold.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -15,24 +14,24 @@ use crate::Result;
 use crate::base::sync::lock;
 use crate::schema::element_type::MAX_SUBCHUNK;
 
-/// Ranges that arrived, by number of the work.
+/// The ranges that have arrived, by number of the work.
 #[derive(Default)]
 pub(super) struct Waiting {
     works: Mutex<HashMap<usize, Runs>>,
 }
 
-/// All ranges of one work but the last to arrive, each with its place in the payload.
+/// The ranges of one work that arrived before the last one, each with its position in the payload.
 #[derive(Default)]
 pub(super) struct Runs(Vec<(u64, Vec<u8>)>);
 
 impl Waiting {
-    /// Whether no work waits; the cells of a waiting work are missing.
+    /// Whether no work waits. The cells of a waiting work are missing.
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.works).is_empty()
     }
 
-    /// Records verified bytes at `start` of the payload. Returns the others once all of the work's `count` ranges have
-    /// arrived; until then keeps a copy.
+    /// Records verified bytes at `start` of the payload. If these complete the work's `count` ranges, returns the
+    /// other ranges; until then keeps a copy.
     pub(super) fn arrived(&self, work: usize, count: usize, start: u64, bytes: &[u8]) -> Option<Runs> {
         if count == 1 {
             return Some(Runs::default());
@@ -48,7 +47,7 @@ impl Waiting {
 }
 
 impl Runs {
-    /// All runs one after the other, including the one that came last.
+    /// Joins all ranges, including the one that arrived last.
     pub(super) fn join(&self, last: &[u8], start: u64, out: &mut Vec<u8>) {
         out.clear();
         let before = self.0.iter().filter(|(at, _)| *at < start);
@@ -58,7 +57,7 @@ impl Runs {
         behind.for_each(|(_, bytes)| out.extend_from_slice(bytes));
     }
 
-    /// All runs, including the one that came last.
+    /// All ranges as one view, including the one that arrived last.
     pub(super) fn view<'a>(&'a self, last: &'a [u8], start: u64) -> Fetched<'a> {
         let mut runs: Vec<(u64, &[u8])> = self.0.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
         runs.push((start, last));

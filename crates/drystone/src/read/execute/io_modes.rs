@@ -1,13 +1,14 @@
-//! Durations of earlier reads of the process, mapped and by requests: [`mode`](drystone_plan::local_read::mode) decides
-//! from them.
+//! Measured durations of this process's reads, mapped and by requests. [`mode`](drystone_plan::local_read::mode)
+//! decides from them.
 //!
 //! Which mode is faster for raw cells in the page cache depends on the processor, on the kernel, and on whether the
-//! machine is a guest, whose pages cost more to map: mappings took 0.75 of the time on one machine, 1.35 and 1.5 times
-//! as long on others. No kernel tells. A restart reads once, so requests, which lose less, are tried first.
+//! machine is a virtual one, whose pages cost more to map. Mappings took 0.75 of the time on one machine, and 1.35
+//! and 1.5 times as long on others. No kernel reports this. A restart reads once, so the first mode tried is
+//! requests, which lose less.
 //!
 //! Invariants
-//! - the first read of a process finds neither memory nor threads ready, and counts for no mode;
-//! - what counts is the least time per byte of a mode: other load on the machine only adds to it;
+//! - the first read of a process counts for no mode: memory and threads are not ready yet;
+//! - the least time per byte of a mode counts, because other load on the machine only adds time;
 //! - reads of very different size are not compared: those that fit the caches take less time in either mode.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use drystone_plan::local_read::{Modes, mode};
 use drystone_plan::read_plan::IoMode;
 
-/// Limits between the classes of read sizes, as multiples of the shortest.
+/// Upper limits of the classes of read sizes.
 const SIZES: [u64; 2] = [16 << 20, 64 << 20];
 
 /// Observations of reads of one size class.
@@ -45,11 +46,11 @@ pub(super) struct IoModes {
     scattered: [Observed; SIZES.len() + 1],
 }
 
-/// One read in its mode, whose time counts.
+/// One timed read in its mode.
 #[derive(Debug)]
 pub(super) struct Trial<'m> {
     pub(super) mode: IoMode,
-    /// There is no time of this mode yet.
+    /// Whether this is the first measurement of the mode.
     pub(super) first: bool,
     bytes: u64,
     observed: Option<&'m Observed>,
@@ -68,12 +69,12 @@ impl IoModes {
         &alike[SIZES.iter().filter(|size| bytes >= **size).count()]
     }
 
-    /// The mode of the next read of this many bytes. `straight`: requests read cells directly to their places.
+    /// The mode of the next read of this many bytes. `straight`: requests read cells directly into the target.
     pub(super) fn next(&self, bytes: u64, straight: bool) -> IoMode {
         mode(self.alike(bytes, straight).modes(), straight)
     }
 
-    /// The mode of a read that begins now.
+    /// Begins a read: chooses its mode.
     pub(super) fn begin(&self, bytes: u64, straight: bool) -> Trial<'_> {
         let observed = self.alike(bytes, straight);
         let Modes { least, .. } = observed.modes();
@@ -85,12 +86,12 @@ impl IoModes {
 }
 
 impl Trial<'_> {
-    /// Mapped, whatever was observed.
+    /// A mapped read that is not timed.
     pub(super) fn mapped() -> Self {
         Trial { mode: IoMode::Mapped, first: false, bytes: 0, observed: None }
     }
 
-    /// Records the time of the whole read, from memory, in its mode.
+    /// Records the duration of a whole read from memory.
     pub(super) fn took(&self, time: Duration) {
         let Some(observed) = self.observed else { return };
         let each = (time.as_nanos().saturating_mul(1000) / u128::from(self.bytes.max(1))).max(1);
@@ -106,7 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// Simulates `reads` of this many bytes, each of which takes the time of its mode; returns how many were mapped.
+    /// Simulates `reads` of this many bytes, each of which takes the time of its mode. Returns the number of mapped
+    /// reads.
     fn mapped(modes: &IoModes, bytes: u64, reads: usize, takes: [u64; 2]) -> usize {
         let go = |_: &usize| {
             let trial = modes.begin(bytes, false);
@@ -124,7 +126,7 @@ mod tests {
         assert_eq!(
             mapped(&modes, 100 << 20, 160, [700, 900]),
             160 - 2 - 10,
-            "longer reads are another matter"
+            "longer reads have their own class"
         );
     }
 
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_straight_to_its_place_is_mapped_late() {
+    fn reads_straight_into_the_target_are_mapped_late() {
         let modes = IoModes::new();
         let mapped = |n: usize| {
             let go = |_: &usize| {
@@ -148,11 +150,15 @@ mod tests {
             (0..n).filter(go).count()
         };
         assert_eq!((mapped(AGAIN as usize - 1), mapped(1), mapped(10)), (0, 1, 10));
-        assert_eq!(modes.begin(4 << 20, false).mode, IoMode::Requests, "scattered reads are another matter");
+        assert_eq!(
+            modes.begin(4 << 20, false).mode,
+            IoMode::Requests,
+            "scattered reads have their own times"
+        );
     }
 
     #[test]
-    fn what_is_to_be_mapped_almodes_is_not_timed() {
+    fn a_read_that_is_always_mapped_is_not_timed() {
         let trial = Trial::mapped();
         trial.took(Duration::from_secs(1));
         assert_eq!((trial.mode, trial.first), (IoMode::Mapped, false));

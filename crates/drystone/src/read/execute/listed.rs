@@ -1,4 +1,4 @@
-//! Placing listed cells: those of a listing in a subchunk, and fill values where no block has a cell.
+//! Places listed cells: the cells of a listing in a subchunk, and fill values for cells that no block holds.
 
 use drystone_copy::{Dim, ListedCopy};
 use drystone_plan::form::Form;
@@ -10,7 +10,8 @@ use crate::base::error::rule_error;
 use crate::{Error, Result};
 
 impl Job<'_> {
-    /// Copies the cells of a work from decoded bytes, whose first byte is number `base`, to their places.
+    /// Copies the cells of a work from decoded bytes to their places in the target. `base` is the number of the first
+    /// byte.
     pub(super) fn scatter_listed(
         &self,
         work: &Work,
@@ -66,8 +67,8 @@ impl Job<'_> {
 
     fn copy_listed(&self, copy: ListedCopy, bytes: &[u8]) -> Result<()> {
         let (out, len) = self.out.raw();
-        // SAFETY: the target is exclusively ours. Visible boxes are disjoint and no two cells of a listing have one place, so no
-        // other thread writes these cells; the copy checks its bounds.
+        // SAFETY: this read borrows the target exclusively. Visible boxes are disjoint and each cell of a listing has
+        // its own place, so no other thread writes these cells. The copy checks its bounds.
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 }

@@ -1,10 +1,10 @@
-//! Raw cells read through memory maps. Each check unit is verified, and rows are copied from it to their places while
-//! it is in the processor's cache. The parts of a row that lie in neighbouring subchunks are written together.
+//! Raw cells read through memory maps. Each check unit is verified, and its rows are copied to their places while it
+//! is in the processor's cache. The parts of a row that lie in neighbouring subchunks are written together.
 //!
 //! Invariants
-//! - mapped bytes are summed and copied, never decoded: trailers are copied first;
+//! - mapped bytes are only checksummed and copied, never decoded: trailers are copied before they are decoded;
 //! - no byte is placed before its unit was verified;
-//! - what cannot be done here is left to the requests of the plan, which report errors.
+//! - cells that this module cannot read are left to the requests of the plan, which report errors.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,28 +23,28 @@ use crate::read::{Prepared, Reading};
 
 /// Observations of reads that could be mapped, in this process.
 static MODES: IoModes = IoModes::new();
-/// Approximate bytes that are mapped together: the maximum, and if several threads share a read.
+/// Approximate bytes that are mapped together: the maximum, and the value if several threads share a read.
 const WINDOWS: (u64, u64) = (4 << 20, 1 << 20);
 /// Ranges of a file that lie no farther apart are mapped as one.
 const HOLE: u64 = 16 << 10;
-/// Shorter runs are scattered by their own kernels.
+/// Shorter runs are scattered by kernels for short runs.
 const SHORTEST: usize = 64;
-/// Shorter rows begin and end inside cache lines too often.
+/// Narrower rows begin and end inside cache lines too often.
 const NARROW: u64 = 512;
-/// Runs of this many bytes gain nothing from their neighbours.
+/// Runs of at least this many bytes gain nothing from being written together with their neighbours.
 const WIDE: u64 = 16 << 10;
-/// The most subchunks side by side: their rows are as many streams.
+/// The most subchunks side by side: each is one stream of rows.
 const LANES: usize = 48;
 /// About how much of each subchunk is copied before the next one is verified; also the prefetch distance in bytes.
 const STEP: u64 = 16 << 10;
 
 /// Rows of subchunks that lie side by side.
 struct Strip {
-    /// Numbers of the works, one for each lane.
+    /// The numbers of the works, one for each lane.
     works: Vec<usize>,
     abreast: Abreast,
     rows: Range<u64>,
-    /// Bytes of the file, ascending in each lane.
+    /// Ranges of the file, ascending in each lane.
     ranges: Vec<Range<u64>>,
 }
 
@@ -54,29 +54,30 @@ struct Share {
     strips: Vec<Strip>,
 }
 
-/// What of a lane is there.
+/// The mapped part of a lane.
 struct Lane<'a> {
     work: &'a Work,
     bytes: &'a [u8],
-    /// Where they begin in the payload, at a unit.
+    /// The position of `bytes` in the payload, at a unit.
     start: u64,
     unit: u64,
-    /// The sums of the units.
+    /// The checksums of the units.
     checks: Vec<u32>,
-    /// How many units were verified.
+    /// The number of verified units.
     verified: usize,
 }
 
-/// Bytes of a plan whose mode is chosen from observations; `None` if the store maps none of them. The second value says
-/// that it always maps them.
+/// The bytes of a plan that the store maps in a mode chosen from observations; `None` if it maps none. The second
+/// value is true if the store always maps them.
 fn mappable(reading: &Reading, plan: &ReadPlan) -> Option<(u64, bool)> {
     let least = reading.inner.store.local().and_then(LocalFiles::maps_from)?;
     let bytes = plan.payload_bytes();
-    // A destination that stays in the caches is filled as fast by a read into it.
+    // For a destination that stays in the caches, reading into it is as fast as mapping.
     (bytes.min(plan.wanted_bytes) >= least).then_some((bytes, least == 0))
 }
 
-/// Begins a read of a plan: its mode, and the trial that its time belongs to; `None` if the store maps none of it.
+/// Begins a read of a plan: chooses its mode, and the trial to which its time belongs. `None` if the store maps none
+/// of it.
 pub(super) fn begin(reading: &Reading, prepared: &Prepared, dense: bool) -> Option<Trial<'static>> {
     let (bytes, always) = mappable(reading, &prepared.plan)?;
     Some(if always { Trial::mapped() } else { MODES.begin(bytes, is_straight(reading, prepared, dense)) })
@@ -98,8 +99,8 @@ fn is_straight(reading: &Reading, prepared: &Prepared, dense: bool) -> bool {
 }
 
 impl Job<'_> {
-    /// Reads what the store maps: returns which works are left, and the trial if its time can tell which mode is
-    /// faster.
+    /// Reads the works that the store maps. Returns which works are left, and the trial if its time shows which mode
+    /// is faster.
     pub(super) fn take_mapped(
         &self,
         plan: &ReadPlan,
@@ -109,13 +110,13 @@ impl Job<'_> {
         let mut open = vec![true; plan.works.len()];
         let Some(trial) = trial else { return Ok((open, None)) };
         if trial.mode == IoMode::Requests {
-            // Only bytes in memory tell which mode is faster; a time longer than the known one tells nothing.
+            // Only bytes in memory show which mode is faster. A first time that includes the device would mislead.
             let says = !trial.first || self.seem_in_memory(plan);
             return Ok((open, says.then_some(trial)));
         }
         let shares = self.shares(plan, threads)?;
         let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
-        // If one is not in memory, others will not be; asking disturbs the kernel's read-ahead.
+        // If one share is not in memory, others will not be. Asking for each would disturb the kernel's read-ahead.
         let all_mapped = AtomicBool::new(true);
         each_on(threads, shares.len(), &|n, _| {
             let done = all_mapped.load(Ordering::Relaxed) && self.take(&shares[n])?;
@@ -123,7 +124,7 @@ impl Job<'_> {
             all_mapped.fetch_and(done, Ordering::Relaxed);
             Ok(())
         })?;
-        // A work may have strips in several shares; it is done when all of them were copied.
+        // A work may have strips in several shares. It is done when all of them were copied.
         for state in [true, false] {
             let shares =
                 shares.iter().zip(&taken).filter(|(_, taken)| taken.load(Ordering::Relaxed) == state);
@@ -145,7 +146,7 @@ impl Job<'_> {
         })
     }
 
-    /// Shares of the plan that can be mapped, for this many threads.
+    /// The shares of the plan that can be mapped, for this many threads.
     fn shares(&self, plan: &ReadPlan, threads: usize) -> Result<Vec<Share>> {
         let bytes = plan.payload_bytes();
         let (most, least) = WINDOWS;
@@ -193,7 +194,7 @@ impl Job<'_> {
         Ok(shares)
     }
 
-    /// Whether a work's bytes are raw and lie in a log, with sums that can be compared individually.
+    /// Whether a work's bytes are raw and lie in a log, with checksums that can be compared individually.
     fn suits(&self, work: &Work) -> bool {
         let entry = self.entry(work);
         let in_units =
@@ -257,7 +258,7 @@ impl Job<'_> {
         Ok(self.reading.inner.store.local().and_then(|files| files.map(&key, &ranges)))
     }
 
-    /// Copies a share. `false`: its bytes are not mapped.
+    /// Copies a share. Returns `false` if its bytes are not mapped.
     fn take(&self, share: &Share) -> Result<bool> {
         let Some(mapped) = self.mapped(share)? else { return Ok(false) };
         for strip in &share.strips {
@@ -295,14 +296,14 @@ impl Job<'_> {
                 self.verify_to(lane, abreast.reach(n, &rows).end)?;
             }
             from = rows.end;
-            // SAFETY: visible boxes are disjoint, so no other thread uses these cells; the lanes are mapped as long as `mapped` is
-            // there, and the copy checks its bounds.
+            // SAFETY: visible boxes are disjoint, so no other thread uses these cells. The lanes stay mapped as long
+            // as `mapped` lives, and the copy checks its bounds.
             unsafe { abreast.run_raw(rows, &sources, out, len, STEP as usize) }.map_err(rule_error)?;
         }
         Ok(true)
     }
 
-    /// The units of a work that contain the bytes `reach` of its payload, and their sums.
+    /// The units of a work that contain the range `reach` of its payload, and their checksums.
     fn lane<'a>(
         &'a self,
         work: &'a Work,
@@ -312,14 +313,14 @@ impl Job<'_> {
         let piece = &work.piece;
         let Some(payload) = units(work, reach) else { return Ok(None) };
         let file = piece.position + payload.start..piece.position + payload.end;
-        // SAFETY: what is done with them is said above.
+        // SAFETY: the mapped bytes are only checksummed and copied, as the module's invariants state.
         let Some(bytes) = (unsafe { mapped.bytes(&file) }) else { return Ok(None) };
         let unit = unit(work);
         let (first, count) = ((payload.start / unit) as usize, (bytes.len() as u64).div_ceil(unit) as usize);
         let checks = if piece.trailer == 0 {
             vec![piece.check]
         } else if work.whole {
-            // SAFETY: as above; they are copied, and then decoded.
+            // SAFETY: as above; the bytes are copied before they are decoded.
             let Some(found) = (unsafe { mapped.bytes(&(piece.trailer_position()..piece.end())) }) else {
                 return Ok(None);
             };
@@ -333,7 +334,7 @@ impl Job<'_> {
         Ok(Some(Lane { work, bytes, start: payload.start, unit, checks, verified: 0 }))
     }
 
-    /// Verifies the part of a lane that precedes byte `end` of its payload and was not verified yet.
+    /// Verifies the part of a lane before byte `end` of its payload that was not verified yet.
     fn verify_to(&self, lane: &mut Lane<'_>, end: u64) -> Result<()> {
         while lane.start + lane.verified as u64 * lane.unit < end {
             let from = lane.verified * lane.unit as usize;

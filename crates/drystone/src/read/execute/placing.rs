@@ -1,4 +1,4 @@
-//! The bytes of a request go to their places: verified, decoded if they are encoded, scattered.
+//! Takes the bytes of a request to their places in the target: verifies them, decodes encoded ones, scatters cells.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::read::segment_key;
 use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::{Error, Result};
 
-/// Check units up to this size fill the parts in which a store passes on what it read.
+/// Check units up to this size divide the parts in which a store passes bytes on while it reads.
 const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 
 impl Job<'_> {
@@ -106,7 +106,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Reads many raw bytes directly to their place, if their cells are contiguous there. `false`: they are not.
+    /// Reads many raw bytes directly into the target, if their cells are contiguous there. Returns `false` if they
+    /// are not.
     pub(super) fn direct(
         &self,
         work: &Work,
@@ -114,7 +115,7 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
-        // The bytes are checked as they arrive, in parts of whole units.
+        // Bytes are checksummed as they arrive, in parts of whole units.
         let len = payload.end - payload.start;
         let checked = (1..=PARTS_LOG2).contains(&work.piece.unit_log2) && work.piece.trailer > 0;
         let Some(place) = (len > apart::CALL && checked)
@@ -125,7 +126,8 @@ impl Job<'_> {
             return Ok(false);
         };
         let (out, _) = self.out.raw();
-        // SAFETY: `contiguous_place` found it inside the target; visible boxes are disjoint, so these bytes are this thread's.
+        // SAFETY: `contiguous_place` checked that the range is inside the target. Visible boxes are disjoint, so no
+        // other thread uses these bytes.
         let place = unsafe { std::slice::from_raw_parts_mut(out.add(place.start), place.len()) };
         let source = self.sources.get(self.entry(work).source)?;
         let (store, key) = (&self.reading.inner.store, segment_key(&source));
@@ -144,7 +146,7 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// A whole stored piece, with its trailer, for the works that are adjacent in it.
+    /// Places a whole stored piece, with its trailer, for the works that are adjacent in it.
     pub(super) fn whole(&self, works: &[&Work], item: &[u8], buffers: &mut Buffers) -> Result<()> {
         let Some(&work) = works.first() else { return Ok(()) };
         let entry = self.entry(work);
@@ -153,7 +155,7 @@ impl Job<'_> {
         let fresh = buffers.holds != Some((entry.source, piece)) || raw;
         let payload = item
             .get(..piece.length as usize)
-            .ok_or_else(|| self.damaged(work, piece.position, "a subchunk is longer than what was read"))?;
+            .ok_or_else(|| self.damaged(work, piece.position, "a subchunk is longer than the bytes read"))?;
         let shard = self.sources.shard(entry.source);
         if fresh && shard.is_none() {
             self.verify_whole(work, &item[payload.len()..], payload, &mut buffers.sums)?;
@@ -167,7 +169,7 @@ impl Job<'_> {
         self.place_whole(works, &buffers.decoded, &mut buffers.unrolled)
     }
 
-    /// Decodes a whole verified payload, which `buffers` then holds.
+    /// Decodes a whole verified payload into `buffers`.
     pub(super) fn decode_whole(&self, work: &Work, payload: &[u8], buffers: &mut Buffers) -> Result<()> {
         let (entry, piece) = (self.entry(work), work.piece);
         buffers.holds = None;
@@ -192,7 +194,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// One of the two items of a whole subchunk with a prefix: the prefix, or the rest with its trailer.
+    /// Takes one of the two items of a whole subchunk with a separate prefix: the prefix, or the rest with its
+    /// trailer.
     pub(super) fn whole_in_two(
         &self,
         work: &Work,
@@ -203,7 +206,7 @@ impl Job<'_> {
     ) -> Result<()> {
         let len = (payload.end - payload.start) as usize;
         let (bytes, rest) = item.split_at_checked(len).ok_or_else(|| {
-            self.damaged(work, work.piece.position, "a subchunk is longer than what was read")
+            self.damaged(work, work.piece.position, "a subchunk is longer than the bytes read")
         })?;
         match &work.prefix {
             Some(prefix) if payload.end <= prefix.length => self.verify_prefix(work, prefix, bytes)?,
@@ -220,7 +223,8 @@ impl Job<'_> {
         self.place_whole(&[work], &buffers.decoded, &mut buffers.unrolled)
     }
 
-    /// Places a part of a subchunk that is in memory completely; one along a curve is unrolled first.
+    /// Places a part of a subchunk that is completely in memory. A subchunk along a curve is first put in row-major
+    /// order.
     pub(super) fn place_whole(&self, works: &[&Work], cells: &[u8], unrolled: &mut Vec<u8>) -> Result<()> {
         let Some(&first) = works.first() else { return Ok(()) };
         let Some(curve) = self.form(first)?.curve else {
@@ -263,7 +267,7 @@ impl Job<'_> {
         runs.iter().try_for_each(|(work, form)| self.scatter(work, part, form, bytes, base))
     }
 
-    /// The chain of a work's block; given back to `buffers` by the caller.
+    /// The chain of a work's block. The caller gives it back to `buffers`.
     pub(super) fn chain(&self, work: &Work, buffers: &mut Buffers) -> Result<Chain> {
         let text = &self.entry(work).encoding.chain;
         match buffers.chain.take() {
@@ -277,7 +281,7 @@ impl Job<'_> {
         }
     }
 
-    /// A range of a raw piece, at check units: places its cells.
+    /// Places the cells of a range of a raw piece; the range consists of whole check units.
     pub(super) fn part(&self, works: &[&Work], item: &[u8], payload: &Range<u64>) -> Result<()> {
         let Some(&work) = works.first() else { return Ok(()) };
         self.verify_units(work, item, payload)?;
@@ -292,7 +296,8 @@ impl Job<'_> {
         })
     }
 
-    /// Copies a part's cells from decoded bytes, whose first byte is number `base`, to their places in the target.
+    /// Copies a part's cells from decoded bytes to their places in the target. `base` is the number of the first
+    /// byte.
     pub(super) fn scatter(
         &self,
         work: &Work,
@@ -310,7 +315,8 @@ impl Job<'_> {
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 
-    /// The copy of a part's cells, arranged as `form` says, from decoded bytes that begin at `base` to the target.
+    /// The copy of a part's cells to the target, from decoded bytes that begin at `base` and are arranged as `form`
+    /// says.
     pub(super) fn copy(
         &self,
         work: &Work,

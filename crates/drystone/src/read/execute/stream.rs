@@ -1,10 +1,9 @@
-//! A read of a far store: requests go out in the order of the plan until its window is full; the threads verify, decode
-//! and place replies while other requests are under way. Where the store answers at once, each thread makes
-//! its request itself ([`by_threads`](drystone_plan::window::by_threads)).
+//! A read of a far store. Requests go out in the order of the plan until its window is full. Threads verify, decode
+//! and place replies while other requests are in flight. If the store answers at once, each thread makes its own
+//! requests ([`by_threads`](drystone_plan::window::by_threads)).
 //!
 //! Invariants
-//! - requests under way are bounded by the window, not by threads, and their bytes by the window's until they are
-//!   placed;
+//! - the window, not the number of threads, bounds the requests in flight, and their bytes until these are placed;
 //! - trailers are requested first and payloads right after them: the round trips overlap, and no payload is placed
 //!   before all trailers have arrived;
 //! - after a failure no further request goes out, no thread waits, and the first error is returned.
@@ -30,9 +29,9 @@ use crate::container::Inner;
 use crate::read::{Prepared, Reading};
 use crate::{Error, Result};
 
-/// A longer request is sent as several concurrent ones: one connection is slower than the link.
+/// A longer request is sent as several concurrent ones, since one connection is slower than the link.
 const LONGEST: u64 = 8 << 20;
-/// Buffers kept for later requests.
+/// The most buffers kept for later requests.
 const SPARE: usize = 64;
 
 /// Requests of one read, numbered in the order in which they go out.
@@ -40,18 +39,18 @@ pub(in crate::read) struct Stream<'a> {
     store: &'a dyn Store,
     window: Window,
     requests: Vec<(String, Range<u64>)>,
-    /// Whoever takes the next request does it.
+    /// Whether the thread that takes the next request also performs it.
     by_threads: bool,
     arrivals: Arc<Arrivals>,
     state: Mutex<State>,
-    /// Outcomes that some thread has awaited, or is about to.
+    /// Number of outcomes that a thread has taken or waits for.
     claimed: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     next: usize,
-    /// Requests under way, and their bytes including those that arrived and are not placed.
+    /// The number of requests in flight, and their bytes, which include those that arrived and are not placed.
     under_way: (u32, u64),
     spare: Vec<Vec<u8>>,
     stopped: bool,
@@ -98,7 +97,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Number and bytes of a request that has arrived, in any order; `None` when all were returned, or after
+    /// The number and bytes of a request that has arrived, in any order. `None` when all were returned, or after
     /// [`stop`](Self::stop).
     pub(in crate::read) fn next(&self) -> Option<(usize, drystone_store::Result<Vec<u8>>)> {
         let claimed = self.claimed.fetch_add(1, Ordering::Relaxed);
@@ -117,7 +116,7 @@ impl<'a> Stream<'a> {
         Some((number, bytes))
     }
 
-    /// Does a request in this thread; `None` after [`stop`](Self::stop).
+    /// Performs a request in this thread. `None` after [`stop`](Self::stop).
     fn here(&self, key: &str, range: &Range<u64>) -> Option<drystone_store::Result<Vec<u8>>> {
         let mut state = lock(&self.state);
         if state.stopped {
@@ -126,7 +125,7 @@ impl<'a> Stream<'a> {
         let mut bytes = state.spare.pop().unwrap_or_default();
         drop(state);
         let len = range.end.saturating_sub(range.start) as usize;
-        // An index may say anything; memory is spent on bytes that are there.
+        // An index may state any length, so memory is allocated only for bytes that exist.
         let earned = if len > bytes.capacity().max(LONGEST as usize) {
             self.store.expect_range(key, range.start, len)
         } else {
@@ -134,7 +133,7 @@ impl<'a> Stream<'a> {
         };
         Some(earned.and_then(|()| {
             match bytes.capacity() < len {
-                // Fresh memory comes zeroed from the system, page by page as it is filled.
+                // The system zeroes fresh memory page by page, when it is first written.
                 true => bytes = vec![0; len],
                 false => bytes.resize(len, 0),
             }
@@ -143,7 +142,7 @@ impl<'a> Stream<'a> {
         }))
     }
 
-    /// The bytes of a request were placed: others may go out.
+    /// Releases the bytes of a request that was placed, so that others may go out.
     pub(in crate::read) fn placed(&self, number: usize, buffer: Vec<u8>) {
         let bytes = self.requests.get(number).map_or(0, |(_, range)| range.end.saturating_sub(range.start));
         let mut state = lock(&self.state);
@@ -162,10 +161,10 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Replies that arrived before they could be placed.
+/// Replies that arrived before the bytes could be placed.
 type Early = Vec<(usize, drystone_store::Result<Vec<u8>>)>;
 
-/// Executes a plan with a window of requests under way.
+/// Executes a plan with a window of requests in flight.
 pub(super) fn attempt(
     reading: &Reading,
     prepared: &Prepared,
@@ -233,7 +232,7 @@ pub(super) fn attempt(
     job.complete()
 }
 
-/// Places payloads as they arrive, on several threads; numbers from `first` on are requests of the plan.
+/// Places payloads as they arrive, on several threads. Request numbers from `first` on belong to the plan.
 fn place_all(
     job: &Job<'_>,
     stream: &Stream<'_>,

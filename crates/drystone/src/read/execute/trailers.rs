@@ -1,5 +1,4 @@
-//! Trailers of stored pieces: the checksums that verify partial reads, and the metadata for planning reads of encoded
-//! pieces.
+//! Trailers of stored pieces: the checksums for partial reads, and the metadata for planning reads of encoded pieces.
 //!
 //! They are cached in the container, so a trailer that was read for a plan is in memory when the plan is executed.
 
@@ -21,15 +20,15 @@ use crate::read::{Prepared, Reading};
 use crate::{Error, Result};
 
 pub(in crate::read) const DAMAGED: &str = "the checksums of a subchunk fail their checksum";
-/// Memory for a request of at most this is allocated without asking for the length of the object.
+/// Memory for a request of at most this length is allocated without asking for the length of the object.
 const UNCHECKED: usize = 5 << 20;
-/// The most trailers that are loaded for one plan; further pieces are read completely.
+/// The most trailers that are loaded for one plan. Further pieces are read completely.
 const FOR_A_PLAN: usize = 8 << 20;
 
 /// Called with a request and its bytes.
 type Taking<'a, T> = dyn FnMut(&Fetch<T>, &[u8]) -> Result<()> + 'a;
 
-/// Trailers of pieces, and the cost of loading them where they are not cached.
+/// Trailers of pieces, with the cost of loading those that are not cached.
 #[derive(Default)]
 pub(in crate::read) struct Known {
     by_place: HashMap<(u32, u64), Arc<Trailer>>,
@@ -43,18 +42,18 @@ impl Known {
     }
 }
 
-/// The verified trailer at the end of `bytes`; these may begin with padding of the payload.
+/// Decodes the verified trailer at the end of `bytes`, which may begin with padding of the payload.
 pub(in crate::read) fn decode(piece: &StoredPiece, bytes: &[u8]) -> Option<Trailer> {
     let from = bytes.len().checked_sub(usize::try_from(piece.trailer).ok()?)?;
     Trailer::decode(piece, &bytes[from..]).ok()
 }
 
-/// The memory that a trailer takes.
+/// The memory that a trailer occupies.
 fn cost(trailer: &Trailer) -> usize {
     trailer.checks.len() * 4 + trailer.meta.len() + trailer.histogram.len() + size_of::<Trailer>()
 }
 
-/// The trailers of the pieces that a plan lacks.
+/// The trailers of the pieces that a plan needs and does not have yet.
 pub(in crate::read) fn for_plan(
     reading: &Reading,
     sources: &Sources<'_>,
@@ -90,7 +89,7 @@ pub(in crate::read) fn for_plan(
     Ok(known)
 }
 
-/// The same from a far store: requests whose trailers are not all cached are sent together.
+/// As [`for_plan`], from a far store: requests whose trailers are not all cached are sent together.
 fn fetch_for_plan(
     reading: &Reading,
     sources: &Sources<'_>,
@@ -134,9 +133,9 @@ fn fetch_for_plan(
 /// The trailers for a plan's partial reads: cached ones by number, and the requests for the others.
 pub(in crate::read) struct Needed<'p> {
     found: Vec<Arc<Trailer>>,
-    /// The first work that each request serves.
+    /// The first work served by each request.
     works: Vec<Option<&'p Work>>,
-    /// Numbers of requests, ascending.
+    /// Numbers of the requests that are still to be made, ascending.
     missing: Vec<usize>,
 }
 
@@ -172,7 +171,7 @@ impl<'p> Needed<'p> {
         Ok(needed)
     }
 
-    /// Whether one of the plan's requests for trailers is still to be made.
+    /// Whether this request of the plan for trailers is still to be made.
     pub(in crate::read) fn is_missing(&self, request: usize) -> bool {
         self.missing.binary_search(&request).is_ok()
     }
@@ -191,7 +190,7 @@ impl<'p> Needed<'p> {
         self.found
     }
 
-    /// Carries out the requests.
+    /// Makes the requests.
     pub(in crate::read) fn load(
         &mut self,
         reading: &Reading,
@@ -214,7 +213,7 @@ impl<'p> Needed<'p> {
         Ok(())
     }
 
-    /// Decodes the trailers in the bytes of one of the requests.
+    /// Decodes the trailers in the reply to one of the requests.
     pub(super) fn take(
         &mut self,
         reading: &Reading,
@@ -239,8 +238,8 @@ impl<'p> Needed<'p> {
     }
 }
 
-/// One trailer of an entry of `step`, cached, or read by a request that is made when the first trailer in it is
-/// missing.
+/// One trailer of an entry of `step`, from the cache or by a request. The request is made when the first of its
+/// trailers is missing.
 fn load(
     reading: &Reading,
     sources: &Sources<'_>,
@@ -282,7 +281,7 @@ impl Reading {
             Ok(())
         };
         out.resize(if there.is_ok() { len } else { 0 }, 0);
-        // Only bytes of a log never change.
+        // Bytes of a log never change; those of a shard may.
         let shard = sources.shard(source).is_some();
         let read = |out: &mut [u8]| match shard {
             true => store.read(&key, range.start, out),
@@ -293,8 +292,8 @@ impl Reading {
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 
-    /// Makes requests and passes on the bytes of each: one after the other, or in any order on a far store, with a
-    /// window of them under way.
+    /// Makes requests and passes on the bytes of each: one after the other, or, on a far store, in any order with a
+    /// window in flight.
     pub(in crate::read) fn fetch_all<T, F: Borrow<Fetch<T>>>(
         &self,
         sources: &Sources<'_>,
@@ -330,7 +329,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Makes the requests of one of the [`groups`](drystone_plan::local_read::groups); their bytes lie one after the
+    /// Makes the requests of one of the [`groups`](drystone_plan::local_read::groups). Their bytes lie one after the
     /// other in `out`.
     pub(in crate::read) fn read_group<T, F: Borrow<Fetch<T>>>(
         &self,
@@ -353,7 +352,7 @@ impl Reading {
         read.map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 
-    /// The error for a damaged place of a source; `step` is that of an entry, 0 where unknown.
+    /// The error for damage in a source; `step` is the step of the entry plus one, or 0 if unknown.
     pub(in crate::read) fn damaged(
         &self,
         sources: &Sources<'_>,

@@ -1,4 +1,4 @@
-//! Verification: what was read equals what was stored, or the error says where it differs.
+//! Verification: compares the checksums of read bytes with the stored ones; an error says where they differ.
 
 use std::ops::Range;
 
@@ -25,7 +25,8 @@ impl Job<'_> {
         self.damaged(work, work.piece.position, &format!("decoding: {error}"))
     }
 
-    /// Checks a payload against the trailer at the end of `rest` (or against its single checksum, if there is none).
+    /// Checks a payload against the trailer at the end of `rest`, or against its single checksum if there is no
+    /// trailer.
     pub(super) fn verify_whole(
         &self,
         work: &Work,
@@ -46,7 +47,7 @@ impl Job<'_> {
         self.compare_whole(work, rest, sums)
     }
 
-    /// Compares the sums of a whole payload with those of the trailer at the end of `rest`.
+    /// Compares the sums of a whole payload with the trailer at the end of `rest`.
     pub(super) fn compare_whole(&self, work: &Work, rest: &[u8], sums: &[u32]) -> Result<()> {
         let piece = &work.piece;
         let at = piece.position + piece.length;
@@ -55,7 +56,7 @@ impl Job<'_> {
         self.compare(work, 0, sums, &checks)
     }
 
-    /// Compares the sums of units of a piece, beginning with unit number `first`, with the stored ones.
+    /// Compares the sums of units of a piece with the stored ones. `first` is the number of the first unit.
     pub(super) fn compare(&self, work: &Work, first: usize, sums: &[u32], stored: &[u32]) -> Result<()> {
         match sums.iter().zip(stored).position(|(a, b)| a != b) {
             None if sums.len() == stored.len() => Ok(()),
@@ -73,7 +74,7 @@ impl Job<'_> {
         Some(self.trailers.get(work.trailer?)?.as_ref())
     }
 
-    /// The stored sums of `count` units of a piece, from byte `start` of its payload; none if some are missing.
+    /// The stored sums of `count` units of a piece, from byte `start` of its payload. Empty if some are missing.
     pub(super) fn checks(&self, work: &Work, start: u64, count: usize) -> (usize, &[u32]) {
         let before = work.prefix.map_or(0, |prefix| prefix.length);
         let first = (start.saturating_sub(before) >> work.piece.unit_log2) as usize;
@@ -81,7 +82,7 @@ impl Job<'_> {
         (first, checks.get(first..first + count).unwrap_or_default())
     }
 
-    /// Checks a range of a piece, at check units.
+    /// Checks a range of a piece; the range consists of whole check units.
     pub(super) fn verify_units(&self, work: &Work, bytes: &[u8], payload: &Range<u64>) -> Result<()> {
         let unit = 1usize << work.piece.unit_log2;
         let (first, stored) = self.checks(work, payload.start, bytes.len().div_ceil(unit));

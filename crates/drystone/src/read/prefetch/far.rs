@@ -1,4 +1,4 @@
-//! The ranges of objects that a selection needs, for the cache: to prefetch, to warm, to pin.
+//! The ranges of objects that a selection needs, for the cache operations: prefetch, warm, pin.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use crate::container::{Container, Keep};
 use crate::read::Reading;
 use crate::read::sources::Sources;
 
-/// What [`Container::warm`] did.
+/// The outcome of [`Container::warm`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WarmReport {
     /// Bytes of logs that the selection needs.
     pub wanted_bytes: u64,
     /// Bytes that were fetched from the home store.
     pub fetched_bytes: u64,
-    /// Bytes that are in the cache now.
+    /// Bytes that are now in the cache.
     pub held_bytes: u64,
 }
 
 impl Reading {
-    /// The ranges of log parts that a read of the selection needs. Subchunk tables are loaded, and thereby cached.
+    /// The ranges of log parts that a read of the selection needs. Finding them loads subchunk tables into the cache.
     pub(in crate::read) fn ranges(&self, selection: &Selection) -> Result<Vec<(String, Range<u64>)>> {
         let mut found = Vec::new();
         if selection.is_empty() {
@@ -55,8 +55,8 @@ impl Reading {
             .collect()
     }
 
-    /// Fetches what the selection needs into the cache folder, pins it there, or unpins it. `go_on` gets bytes done and
-    /// in all; it stops the work by returning false.
+    /// Fetches the bytes that the selection needs into the cache folder, pins them there, or unpins them. `go_on`
+    /// receives the bytes done and the bytes in all; it stops the work by returning false.
     ///
     /// Errors: those of [`read`](Self::read); `InvalidArgument` if the handle has no cache folder; `Cancelled`.
     pub fn keep(
@@ -66,7 +66,7 @@ impl Reading {
         go_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<WarmReport> {
         self.check_selection(selection)?;
-        let ranges = self.clone().from_log().ranges(selection)?;
+        let ranges = self.ranges(selection)?;
         let container = Container { inner: self.inner.clone() };
         let warmed = container.keep(&ranges, keep, go_on)?;
         Ok(WarmReport { wanted_bytes: warmed.wanted, fetched_bytes: warmed.fetched, held_bytes: warmed.held })

@@ -1,4 +1,4 @@
-//! Read-ahead hints for local files: for what a beginning read needs, and for what follows it.
+//! Read-ahead hints for local files: for the read that begins, and for the reads predicted to follow.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use drystone_store::{Reply, Request};
 use crate::read::Reading;
 use crate::read::sources::Sources;
 
-/// Prefetches ranges that a plan reads now; `slow`: the read may have to wait for the medium.
+/// Hints the ranges that a plan reads now. `slow`: the read may have to wait for the medium.
 pub(in crate::read) fn now(
     reading: &Reading,
     ranges: &[(u32, Range<u64>)],
@@ -22,17 +22,17 @@ pub(in crate::read) fn now(
             one(reading, of_source, sources);
         }
     } else {
-        // Earlier reads were in memory: once some of this is in memory too, all of it is assumed to be.
+        // Earlier reads were in memory: once a part of this read is in memory too, the rest is assumed to be.
         alike(reading, ranges, sources);
     }
 }
 
-/// Like [`now`], but stops after the first source that is in memory already: the others are assumed to be, too.
+/// Like [`now`], but stops after the first source that is already in memory; the others are assumed to be, too.
 pub(in crate::read) fn alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
     ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| one(reading, of_source, sources));
 }
 
-/// Prefetches ranges of one source; `false`: they were in memory already.
+/// Hints the ranges of one source. Returns `false` if they were in memory already.
 fn one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
     let Some(Ok(key)) = ranges.first().map(|(source, _)| sources.key(*source)) else { return true };
     let ranges = ranges.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
@@ -41,8 +41,8 @@ fn one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -
     !(told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })))
 }
 
-/// Prefetches blocks together with subchunk tables that are not cached: blocks read whole, and others while a concurrent reader wants
-/// the rest. Errors show when the blocks are read.
+/// Hints blocks together with subchunk tables that are not cached: blocks that are read whole, and others while a
+/// concurrent reader wants the rest. Errors appear when the blocks are read.
 pub(in crate::read) fn blocks(reading: &Reading, slots: &[Slot], sources: &Sources<'_>) {
     let Some(files) = reading.inner.store.local() else { return };
     // Members of a record are stored side by side: a table does not follow its own subchunks.

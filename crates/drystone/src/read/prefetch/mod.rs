@@ -1,12 +1,12 @@
-//! Prefetching: bytes that are read now, or are likely to be read next, are under way before they are needed.
+//! Prefetching: starts reads of bytes that are needed now, or are likely to be needed next.
 //!
-//! `drystone_plan::next` predicts what follows, `ahead` and `in_order` there choose the ranges; this module makes the
-//! requests. Local files get hints: the kernel reads ahead by itself. For a far store a thread fetches the bytes into
-//! the cache.
+//! `drystone_plan::next` predicts the following reads; its modules `ahead` and `in_order` choose the ranges. This
+//! module makes the requests. Local files get hints, and the kernel reads ahead by itself. For a far store, a thread
+//! fetches the bytes into the cache.
 //!
 //! Invariants
-//! - predictions do not slow down a reader of files that did not wait for the medium;
-//! - another thread plans and fetches predicted reads, after every read that waits.
+//! - predictions cost nothing noticeable to a reader of files that did not wait for the medium;
+//! - a separate thread plans and fetches predicted reads, and only while no read waits.
 
 mod far;
 mod hints;
@@ -29,21 +29,21 @@ use crate::schema::member::Column;
 pub use far::WarmReport;
 pub(super) use hints::{alike, blocks, now};
 
-/// A read that takes longer than this, and than [`PACE`] for its bytes, waited for the medium: nothing in memory is as
-/// slow, except encoded bytes.
+/// A read that takes longer than this, and than [`PACE`] for its bytes, waited for the medium: only decoding is as
+/// slow as that for bytes in memory.
 const WAIT: Duration = Duration::from_micros(60);
-/// Bytes a second.
+/// Bytes per second.
 const PACE: f64 = 1e9;
-/// The number of following variables whose same cells are fetched from a far store.
+/// Number of following variables whose same cells are fetched from a far store.
 const VARIABLES: usize = 4;
 
-/// Whether the next read of the handle may wait for the medium, judged by the last one.
+/// Whether the next read of the handle may wait for the medium, judged by the last read.
 pub(super) fn may_wait(reading: &Reading) -> bool {
     lock(&reading.inner.predictor).variables.may_wait()
 }
 
 impl Reading {
-    /// Reads by `read` and observes that; then prefetches what is likely to be read next.
+    /// Reads by calling `read`, observes the duration, then prefetches the predicted next reads.
     pub(super) fn predicted_before(
         &self,
         selection: &Selection,
@@ -71,27 +71,27 @@ impl Reading {
         Ok(report)
     }
 
-    /// Announces that these pieces will be read in order, each by [`read`](Self::read): they are prefetched from a far
-    /// store.
+    /// Announces that these pieces will be read in order, each by [`read`](Self::read). They are prefetched from a
+    /// far store.
     pub fn announce(&self, pieces: &Tiles) {
         if self.inner.window().is_some() && prefetches() && self.is_predicted_far() {
             lock(&self.inner.predictor).announce(self.variable.id, pieces.clone());
         }
     }
 
-    /// Whether its cells lie in the log, as one member.
+    /// Whether predictions apply: its cells lie in the log, as one member.
     fn is_predicted(&self) -> bool {
         self.shelf.is_none() && self.is_predicted_far()
     }
 
-    /// The same for a far store: published shards may be read instead, which are not prefetched.
+    /// Whether predictions apply on a far store. Published shards, which may be read instead, are not prefetched.
     fn is_predicted_far(&self) -> bool {
         !self.is_derived() && matches!(self.variable.dtype, DType::Scalar(_))
     }
 
-    /// Prefetches from files what is read now, and the same cells of the variables that follow.
+    /// Hints to files what is read now, and the same cells of the predicted variables.
     fn prefetch_variables(&self, next: &Next, selection: &Selection) {
-        // A far store has all requests of a read under way at once.
+        // On a far store all requests of a read are in flight at once, so hints would be useless.
         if *next == Next::Unknown || self.inner.window().is_some() {
             return;
         }
@@ -110,7 +110,7 @@ impl Reading {
         }
     }
 
-    /// Lets the thread fetch from a far store what follows.
+    /// Tells the thread which predicted reads to fetch from a far store.
     fn prefetch_far(&self, next: &Next, selection: &Selection) {
         let Some(cache) = self.inner.cache.clone() else { return };
         let device = self.inner.device();
@@ -153,7 +153,7 @@ impl Reading {
         }
     }
 
-    /// The readings of the following variables, as long as they have the same cells.
+    /// The readings of the following variables, up to the first that does not have the same cells.
     fn alike_of<'a>(&'a self, next: &'a Next) -> impl Iterator<Item = Reading> + 'a {
         let all = &self.snapshot.schema.variables;
         next.among(all).filter(move |other| self.is_like(other)).map(move |other| self.of(other))
@@ -165,20 +165,20 @@ impl Reading {
         same && !other.local && matches!(other.dtype, DType::Scalar(_))
     }
 
-    /// The reading of another variable, for its blocks only.
+    /// A reading of another variable, for its blocks only.
     fn of(&self, other: &Variable) -> Reading {
         let leaves = Column::all(&other.dtype);
         let item = other.dtype.item_size();
         Reading { variable: Arc::new(other.clone()), leaves, item, ..self.clone() }
     }
 
-    /// The read itself reports the error.
+    /// The slots of a predicted read. `None` on an error, which the read itself reports.
     fn next_slots(&self, steps: &Axis, cells: &Selection) -> Option<Vec<Slot>> {
         self.sought(steps, cells).ok().map(|sought| sought.slots)
     }
 }
 
-/// `DRYSTONE_PREFETCH=off` fetches nothing from a far store before it is requested: for measurements.
+/// `DRYSTONE_PREFETCH=off` turns prefetching from a far store off, for measurements.
 fn prefetches() -> bool {
     static ON: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *ON.get_or_init(|| std::env::var_os("DRYSTONE_PREFETCH").is_none_or(|value| value != "off"))

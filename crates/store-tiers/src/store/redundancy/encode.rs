@@ -1,4 +1,4 @@
-//! Encodes parity: which process forms a group, and the group's objects in the folders of its members.
+//! Encodes parity: decides which process forms a group, and writes the group's objects to the folders of its members.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::registry::{Registered, guard};
 use crate::store::TieredStore;
 use crate::tier::parity_of;
 
-/// The bytes of a member: its parts, one after the other, then zeros without end.
+/// The bytes of a member: its parts in order, followed by zeros without end.
 pub(super) struct Bytes(pub(super) Vec<(Arc<dyn Store>, String, u64)>);
 
 impl Bytes {
@@ -56,12 +56,12 @@ pub enum Turn {
     Any,
 }
 
-/// The result.
+/// The result of [`TieredStore::protect`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// Other nodes protect all registered parts of the step, or the parts are at home.
     Yes,
-    /// Parts are missing, or it is another process's turn.
+    /// Not all writers have registered their parts, or it is another process's turn.
     NotYet,
     /// Some parts cannot be protected: no node of another failure group has parts, or its folders are not visible here.
     Cannot,
@@ -99,7 +99,7 @@ impl TieredStore {
         Ok(if kept == wanted { Kept::Yes } else { Kept::Cannot })
     }
 
-    /// Where a writer's parts are, if this process sees them.
+    /// Finds a writer's parts; `None` if this process does not see them.
     fn find_member(&self, candidate: Candidate) -> Option<Found> {
         let folders = candidate.own_folders();
         let place = |(key, said): (&String, &Registered)| {
@@ -132,14 +132,14 @@ impl TieredStore {
                 Some(Member { writer, node, folder, parts: parts.filter(|_| number < with_bytes).collect() })
             };
             let made: Option<Vec<Member>> = members.iter().enumerate().map(member).collect();
-            // No folder of a member takes its object.
+            // If every folder of a member failed, the group cannot be formed.
             let Some(made) = made else { return Ok(false) };
             let copies = scheme == Scheme::Partner;
             let group = Group { uuid: registry.uuid, step, copies, parity, members: made };
             let encoded = group.encode();
             match self.write_objects(&group, &encoded, members)? {
                 None => return self.put_group(group).map(|()| true),
-                // The next folder of the member whose folder failed.
+                // The folder of this member failed, so its next one is tried.
                 Some(failed) => choice[failed] += 1,
             }
         }

@@ -54,7 +54,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Folders of its tiers that are certainly its own, nearest first.
+    /// Folders of its tiers that contain its lock and are therefore its own, nearest first.
     fn own_folders(&self) -> Vec<PathBuf> {
         let own = |folder: &PathBuf| lock_of(folder, self.writer).exists();
         self.folders.iter().map(PathBuf::from).filter(own).collect()
@@ -67,7 +67,7 @@ fn parts_of(group: &Group) -> impl Iterator<Item = (u64, u32)> + '_ {
 }
 
 impl TieredStore {
-    /// How data in tiers survives the loss of nodes.
+    /// The scheme by which data in tiers survives the loss of nodes.
     pub fn scheme(&self) -> Scheme {
         self.redundancy.scheme
     }
@@ -118,7 +118,7 @@ impl TieredStore {
 
     /// Steps with closed parts of this handle's writers that are not at home and, as far as known without a request,
     /// have no parity.
-    pub fn unkept_steps(&self) -> BTreeSet<u64> {
+    pub fn steps_without_parity(&self) -> BTreeSet<u64> {
         if self.redundancy.scheme == Scheme::None {
             return BTreeSet::new();
         }
@@ -135,8 +135,8 @@ impl TieredStore {
         unkept.filter_map(|(_, one)| one.step).collect()
     }
 
-    /// Writers with registered parts of this step, and those of them without parity; and other writers that may keep
-    /// parity.
+    /// Returns the writers that have registered parts of this step without parity, and the other writers, which may
+    /// keep parity.
     fn candidates(&self, step: u64) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
         let Some(registry) = &self.registry else { return Ok(Default::default()) };
         registry.is_outdated();
@@ -166,7 +166,7 @@ impl TieredStore {
         Ok((of_step.into_values().collect(), others.into_values().collect()))
     }
 
-    /// Whether the parts of a step that this handle's writer `writer` closed are protected by other nodes, or at home.
+    /// Whether all parts of a step that `writer` of this handle wrote are at home or protected by other nodes.
     pub fn is_kept(&self, writer: u64, step: u64) -> Result<bool> {
         let own: Vec<(u64, u32)> = {
             let staged = self.lock();
@@ -194,9 +194,9 @@ impl TieredStore {
         whole(self.home.as_ref()).then(|| self.home.clone())
     }
 
-    /// Removes groups all of whose parts are at home, and those of their parity objects that this process sees. Also
-    /// removes objects in the tiers of this handle whose parts are at home.
-    pub fn tend_parity(&self) -> Result<()> {
+    /// Removes groups whose parts are all at home, with the parity objects that this process sees. Also removes objects
+    /// without a group from the tiers of this handle if their parts are at home.
+    pub fn collect_parity(&self) -> Result<()> {
         if self.redundancy.scheme == Scheme::None || !self.has_tiers() {
             return Ok(());
         }

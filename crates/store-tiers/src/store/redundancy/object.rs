@@ -1,4 +1,5 @@
-//! Parity objects in folders of tiers: written under another name and renamed when complete, read and checked.
+//! Writes and reads parity objects in folders of tiers. An object has a temporary name until it is complete, and is
+//! checked when it is opened.
 
 use std::fs::File;
 use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};

@@ -17,12 +17,12 @@ use drystone_store::{BoundedUpload, PutMode, Result, Store, StoreError, StoreExt
 
 use super::encode::Bytes;
 use super::object::Object;
-use crate::store::bring::{self, PIECES_UNDER_WAY};
+use crate::store::drain_part::{self, PIECES_UNDER_WAY};
 use crate::store::{Away, TieredStore};
 use crate::tier::parity_of;
 
 /// A part is read and written to the home store in pieces of this length, in bytes.
-const PIECE: usize = bring::PIECE as usize;
+const PIECE: usize = drain_part::PIECE as usize;
 
 /// The result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Rebuilt {
     pub notes: Vec<String>,
 }
 
-/// The remains of a group.
+/// The bytes and parity objects of a group that still exist.
 struct Left {
     /// Bytes by member; `None` if lost.
     bytes: Vec<Option<Bytes>>,
@@ -81,7 +81,7 @@ impl TieredStore {
         lost_nodes: &BTreeSet<&str>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<(u64, u32)>> {
-        let mut left = self.what_is_left(key, group, missing, lost_nodes, notes);
+        let mut left = self.remaining_members(key, group, missing, lost_nodes, notes);
         let mut home = Vec::new();
         for (number, member) in group.members.iter().enumerate() {
             let lost: Vec<&StagedPart> = member
@@ -100,7 +100,7 @@ impl TieredStore {
             match rebuilt {
                 Some(()) => home.extend(lost.iter().map(|part| (member.writer, part.part))),
                 None => notes.push(format!(
-                    "step {}: what node \"{}\" had cannot be rebuilt: of {} nodes {} may be lost",
+                    "step {}: the parts of node \"{}\" cannot be rebuilt: a group of {} nodes survives the loss of {}",
                     group.step,
                     member.node,
                     group.members.len(),
@@ -111,7 +111,7 @@ impl TieredStore {
         Ok(home)
     }
 
-    fn what_is_left(
+    fn remaining_members(
         &self,
         key: &str,
         group: &Group,
@@ -156,7 +156,7 @@ impl TieredStore {
         left
     }
 
-    /// Where, by the registrations, the parts of a group lie.
+    /// The folders in which the parts of a group lie, according to the registrations.
     fn folders_of(&self, group: &Group) -> BTreeMap<(u64, u32), Vec<PathBuf>> {
         let of = |id: (u64, u32)| {
             let said = self.registered(&keys::segment(id.0, id.1)).ok().flatten()?;
@@ -227,7 +227,7 @@ impl TieredStore {
             stripe.data.first().map_or(0, |(first, _)| group.chunk(if group.copies { *first } else { 0 }));
         let mut data: Vec<Option<Vec<u8>>> = Vec::with_capacity(stripe.data.len());
         for (other, part) in &stripe.data {
-            // A wanted part is rebuilt even if a piece of it exists.
+            // The wanted member is rebuilt even if some of its parts exist.
             let bytes = left.bytes.get(*other).and_then(Option::as_ref).filter(|_| *other != member);
             data.push(match bytes {
                 Some(bytes) => {
@@ -290,7 +290,7 @@ struct ToHome<'a> {
     home: &'a dyn Store,
     key: String,
     upload: Option<BoundedUpload>,
-    /// Bytes that the home store has, and those that follow.
+    /// Number of bytes that the home store has; `bytes` follow them.
     there: u64,
     bytes: Vec<u8>,
     sum: Digest,
@@ -298,7 +298,7 @@ struct ToHome<'a> {
 }
 
 impl<'a> ToHome<'a> {
-    /// Starts from the beginning: a drain may have written a prefix.
+    /// Begins a part. Removes a prefix that a drain may have written.
     fn begin(home: &'a dyn Store, (writer, number): (u64, u32), part: &StagedPart) -> Result<Self> {
         let key = keys::segment(writer, number);
         home.delete(&key)?;

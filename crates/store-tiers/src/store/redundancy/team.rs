@@ -1,5 +1,5 @@
-//! The operations by which the ranks of a program encode parity together: their own parts, and their own parity
-//! objects.
+//! Operations with which the ranks of a program encode parity together. A rank reads its own parts and writes its own
+//! parity objects.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,12 @@
-//! Conditions tested where the bytes are: boxes of a variable go out as programs with a condition, and the cells that
-//! satisfy it come back.
+//! Conditions tested where the bytes are: programs carry boxes of a variable and a condition to the store, and the
+//! cells that satisfy it come back.
 //!
-//! A query asks for many boxes at once, so that those of one object become one program. Overlaps are resolved here,
-//! before anything is sent: each program covers only the visible parts of subchunks.
+//! A query tests many boxes at once, so that boxes of one object become one program. Overlaps are resolved before
+//! anything is sent: each program covers only the visible parts of subchunks.
 //!
 //! Invariants
-//! - programs settle a box completely or not at all: the caller then reads it;
-//! - cells that were never written are in no program, so they satisfy nothing.
+//! - programs settle a box completely or not at all; an unsettled box is read by the caller;
+//! - cells that were never written are in no program, so they never satisfy a condition.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,39 +16,39 @@ use drystone_plan::read_plan::{self, Options, ReadPlan};
 use drystone_plan::selection::Selection;
 use drystone_program::{Answer, Condition, Hits, Payload, Reply as Frames};
 
-use super::{Calls, READ_2, Sources, asked, pool};
+use super::{Calls, READ_2, Sources, asked, leave_out_packed, pool};
 use crate::Result;
 use crate::read::{Prepared, ReadReport, Reading};
 
 /// A box in which a condition is tested.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
-    /// One step, first, if the variable has steps.
+    /// The cells of the box. If the variable has steps, the step comes first and is a single one.
     pub(crate) selection: Selection,
 }
 
-/// What a trial found.
+/// The outcome of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tried {
-    /// How many cells satisfy the condition.
+    /// The number of cells that satisfy the condition.
     pub(crate) count: u64,
     /// A bit for each cell of the box in row-major order, if cells were requested.
     pub(crate) cells: Vec<u64>,
-    /// Their values in that order, if values were requested.
+    /// The values of these cells in that order, if values were requested.
     pub(crate) values: Vec<u8>,
 }
 
 /// Where the trials of a condition run, and why.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Way {
-    /// The number of trials that programs settle, and of all.
+    /// The number of trials that programs settle, and the number of all trials.
     pub(crate) there: usize,
     pub(crate) of: usize,
     /// Number of programs, bytes transferred for them, and predicted seconds.
     pub(crate) programs: (u64, u64, f64),
     /// Bytes transferred if ranges were read instead, and predicted seconds.
     pub(crate) ranges: (u64, f64),
-    /// Why some trials do not run there.
+    /// Why some trials do not run at the store.
     pub(crate) reason: Option<String>,
 }
 
@@ -62,8 +62,8 @@ struct Ready {
 }
 
 impl Reading {
-    /// Tests a condition on the values of boxes where the bytes are, if that is cheaper than reading them; `None` for
-    /// boxes that must be read. The report has the cost.
+    /// Tests a condition on the values of boxes at the store, if that is cheaper than reading them. Returns `None`
+    /// for boxes that must be read. The report has the cost.
     pub(crate) fn try_there(
         &self,
         trials: &[Trial],
@@ -121,7 +121,7 @@ impl Reading {
         Ok((out, report))
     }
 
-    /// Where the trials would run, and why; nothing is tested.
+    /// Where the trials would run, and why. Nothing is tested.
     pub(crate) fn way_of(&self, trials: &[Trial], condition: &Condition) -> Result<Way> {
         let log = self.clone().from_log();
         let sources = Sources::of(&log);
@@ -167,7 +167,7 @@ impl Reading {
         let resolved = read_plan::resolve_slots(&slots).map_err(fail)?;
         let tables = self.tables(&slots, &resolved, sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        // The store's program reads the metadata of trailers.
+        // Trailers are not requested: the store's program reads their metadata.
         let options = Options { max_request: 16 << 20, ..self.options() };
         let plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(fail)?;
         let prepared = Prepared { columns, slots, listings: Vec::new(), resolved: Vec::new(), plan };
@@ -184,7 +184,8 @@ impl Reading {
             return Ok(Err(format!("{store} runs read programs of version 1, which send values back")));
         }
         let Prepared { plan, slots, .. } = &prepared;
-        let made = calls_where(plan, slots, |_| Some(condition), &Limits::OBJECT_CLASS);
+        let mut made = calls_where(plan, slots, |_| Some(condition), &Limits::OBJECT_CLASS);
+        leave_out_packed(&mut made, sources)?;
         let decisions = decide(plan, slots, &made, &rates, self.programs);
         let mut way = Way { of: trials.len(), ..Way::default() };
         let chosen: BTreeSet<u32> = decisions.iter().filter(|one| one.chosen).map(|one| one.source).collect();
@@ -228,16 +229,16 @@ impl Reading {
     }
 }
 
-/// What was found in a box so far.
+/// The hits found in a box so far.
 struct Found {
     shape: Vec<u64>,
     tried: Tried,
-    /// The cells whose values are present, in their order.
+    /// The cells whose values are present, in the order of the values.
     at: Vec<u32>,
 }
 
 impl Found {
-    /// Adds the hits of one part of the box; `None` if they do not fit it.
+    /// Adds the hits of one part of the box. `None` if they do not fit the box.
     fn take(&mut self, part: &drystone_plan::parts::SubchunkPart, hits: &Hits<'_>) -> Option<()> {
         (u64::from(hits.of) == part.cells()).then_some(())?;
         self.tried.count += u64::from(hits.count);
@@ -259,7 +260,7 @@ impl Found {
         rest.next().is_none().then_some(())
     }
 
-    /// Sorts the values into the order of cells: parts arrived one after the other.
+    /// Sorts the values into the order of cells, since parts arrive in any order.
     fn finish(self, size: usize) -> Tried {
         let Found { mut tried, at, .. } = self;
         if at.windows(2).any(|pair| pair[0] > pair[1]) {
@@ -272,7 +273,7 @@ impl Found {
     }
 }
 
-/// Adds the content of a reply; `None`: something is missing or damaged.
+/// Adds the content of a reply. `None` if something is missing or damaged.
 fn take(
     call: &Call,
     plan: &ReadPlan,

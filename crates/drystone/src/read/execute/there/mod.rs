@@ -1,14 +1,14 @@
-//! Reading where the bytes are: some objects are read by programs that the store runs, others by ranges.
+//! Reads at the store: some objects are read by programs that the store runs, others by ranges.
 //!
-//! The plan by ranges is made first. If the store can run programs, a second plan, with requests as large as subchunks,
-//! is turned into programs, and for each object the cheaper way is taken ([`drystone_plan::programs`]). Anything that a
-//! program does not return, for whatever reason, is read by ranges: a store that cannot run programs, refuses, or fails
-//! costs only time.
+//! The plan by ranges is made first. If the store can run programs, a second plan, with requests as large as
+//! subchunks, is turned into programs, and each object is read in the cheaper way ([`drystone_plan::programs`]).
+//! Whatever a program does not return is read by ranges: a store that cannot run programs, refuses, or fails costs
+//! only time.
 //!
 //! Invariants
 //! - every byte of a reply is verified by its frame before it is placed; the store has verified it against the checksum
 //!   of its piece;
-//! - calls under way and their replies are bounded by the window.
+//! - the window bounds the calls in flight and their replies.
 
 mod hits;
 mod pool;
@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use drystone_format::entry::StoredPiece;
 use drystone_plan::form::Form;
-use drystone_plan::programs::{Call, Limits, Programs, Rates, calls, decide, packed};
+use drystone_plan::programs::{self, Call, Limits, Programs, Rates, calls, decide, packed};
 use drystone_plan::read_plan::{self, Decision, Options, ReadPlan};
 use drystone_plan::window::Window;
 use drystone_program::{FRAME_OVERHEAD, Payload, REPLY_HEADER, Reply as Frames};
@@ -38,26 +38,26 @@ use crate::read::{Carried, Prepared, Reading};
 
 pub(crate) use hits::{Trial, Tried, Way};
 
-/// The method that runs a program, the method for programs of version 2, and the one that says whether that exists.
+/// Methods of the store: run a program, run a program of version 2, report the supported versions.
 pub(crate) const READ: &str = "dry.read.1";
 pub(crate) const READ_2: &str = "dry.read.2";
 pub(crate) const VERSION: &str = "dry.version";
-/// Bytes of a reply besides results: its header, frames, and messages of refusals.
+/// Bytes of a reply in addition to results: its header, frames, and messages of refusals.
 const BESIDE: u64 = 64 << 10;
 
 /// A read that is divided between programs and ranges.
 struct Divided {
-    /// The part that is read by ranges in any case.
+    /// The part that is read by ranges whatever the programs return.
     rest: Prepared,
-    /// The part that is read by programs: works, and their calls.
+    /// The part that is read by programs: works, with their calls.
     there: Prepared,
     calls: Vec<Call>,
-    /// The same by ranges.
+    /// The same part, planned by ranges.
     instead: Prepared,
     decisions: Vec<Decision>,
 }
 
-/// The decision for each object of a plan; empty if the store runs no programs, or none are to be sent.
+/// The decision for each object of a plan. Empty if the store runs no programs, or none are to be sent.
 pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Result<Vec<Decision>> {
     let sources = Sources::of(reading);
     match asked(reading, prepared, &sources)? {
@@ -77,7 +77,8 @@ pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Resu
     }
 }
 
-/// The cost of programs and of ranges on the store of a read, or why it runs none; `None` if it is not asked.
+/// The cost of programs and of ranges on the store of a read, or why it runs no programs. `None` if the store is not
+/// asked.
 fn asked(
     reading: &Reading,
     prepared: &Prepared,
@@ -88,7 +89,17 @@ fn asked(
     if !able || reading.programs == Programs::Never || prepared.plan.works.is_empty() {
         return Ok(None);
     }
-    let Some(first) = prepared.plan.fetches.iter().max_by_key(|fetch| fetch.len()) else { return Ok(None) };
+    if prepared.plan.fetches.is_empty() {
+        return Ok(None);
+    }
+    let mut longest = None;
+    for fetch in &prepared.plan.fetches {
+        let length = fetch.len();
+        if longest.is_none_or(|(most, _)| length > most) && !sources.is_packed(fetch.source)? {
+            longest = Some((length, fetch));
+        }
+    }
+    let Some((_, first)) = longest else { return Ok(Some(Err(PACKED.into()))) };
     if sources.shard(first.source).is_some() {
         return Ok(None);
     }
@@ -96,7 +107,7 @@ fn asked(
     Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range, reading.programs)))
 }
 
-/// Reads what is cheaper to read by programs; `None` if that is nothing, and nothing was done.
+/// Reads the objects that are cheaper to read by programs. `None` if there are none; then nothing was done.
 pub(super) fn run(
     reading: &Reading,
     prepared: &Prepared,
@@ -125,12 +136,13 @@ pub(super) fn run(
     Ok(Some(carried))
 }
 
-/// Divides a plan, if the store runs programs and has not refused to.
+/// Divides a plan, if the store runs programs and has not refused them.
 fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Result<Option<Divided>> {
     let Some(Ok(rates)) = asked(reading, prepared, sources)? else { return Ok(None) };
     let large = Options { max_request: 16 << 20, ..reading.options() };
     let plan = replanned(reading, prepared, sources, &large)?;
-    let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS, reading.narrow);
+    let mut made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS, reading.narrow);
+    leave_out_packed(&mut made, sources)?;
     let rates = Rates { narrow: reading.narrow, ..rates };
     let decisions = decide(&prepared.plan, &prepared.slots, &made, &rates, reading.programs);
     let chosen: BTreeSet<u32> = decisions.iter().filter(|d| d.chosen).map(|d| d.source).collect();
@@ -147,7 +159,20 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     Ok(Some(Divided { rest: with(rest), there: with(plan), calls, instead: with(instead), decisions }))
 }
 
-/// The plan of the same read with other options; tables and trailers are cached already.
+/// Why no program reads a log part in a pack: its ranges are those of an object of its own.
+const PACKED: &str = "its log parts are packed";
+
+/// Leaves objects in packs to reads by ranges.
+fn leave_out_packed(made: &mut programs::Calls, sources: &Sources<'_>) -> Result<()> {
+    for (source, calls) in made {
+        if sources.is_packed(*source)? {
+            *calls = Err(PACKED);
+        }
+    }
+    Ok(())
+}
+
+/// The plan of the same read with other options. Tables and trailers are cached already.
 fn replanned(
     reading: &Reading,
     prepared: &Prepared,
@@ -155,7 +180,7 @@ fn replanned(
     options: &Options,
 ) -> Result<ReadPlan> {
     if prepared.plan.read_bytes <= reading.options().max_request {
-        // No request was cut.
+        // No request was cut, so the plan stays as it is.
         return Ok(prepared.plan.clone());
     }
     let (slots, listings) = (&prepared.slots, &prepared.listings);
@@ -185,23 +210,23 @@ fn replanned(
     }
 }
 
-/// Calls of one read that are being sent.
+/// The calls of one read, as they are sent.
 struct Calls<'a> {
     reading: &'a Reading,
     method: &'static str,
     calls: &'a [Call],
     keys: Vec<String>,
     window: Window,
-    /// Whoever takes the next call makes it.
+    /// Whether the thread that takes the next call also performs it.
     by_threads: bool,
     arrivals: Arc<Arrivals>,
-    /// The next call; the calls under way, and the bytes of their replies.
+    /// Number of the next call; number of calls in flight, and the bytes of their replies.
     state: Mutex<(usize, (u32, u64))>,
     claimed: AtomicUsize,
 }
 
 impl<'a> Calls<'a> {
-    /// Calls of a method, sent as far as the window permits.
+    /// Calls of a method. The window decides how many are sent at once.
     fn new(
         reading: &'a Reading,
         method: &'static str,
@@ -268,7 +293,7 @@ impl<'a> Calls<'a> {
         ))
     }
 
-    /// Nothing more goes out, and whoever waits is woken.
+    /// Sends nothing more, and wakes waiting threads.
     fn stop(&self) {
         self.claimed.store(usize::MAX / 2, Ordering::Relaxed);
         self.arrivals.close();
@@ -342,7 +367,7 @@ impl Divided {
 }
 
 impl Job<'_> {
-    /// Places the content of a reply; `false`: something is missing or damaged.
+    /// Places the content of a reply. Returns `false` if something is missing or damaged.
     fn place_reply(&self, call: &Call, reply: &[u8]) -> Result<bool> {
         let Ok(frames) = Frames::new(reply) else { return Ok(false) };
         let mut done = vec![false; call.works.len()];
@@ -379,7 +404,7 @@ impl Job<'_> {
     }
 }
 
-/// Converts values that came as float32 to the float64 that they stand for.
+/// Converts values that were transferred as float32 to the float64 values that they represent.
 fn widened(bytes: &[u8]) -> Vec<u8> {
     let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     values.flat_map(|value| f64::from(value).to_le_bytes()).collect()

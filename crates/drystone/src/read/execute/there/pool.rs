@@ -1,7 +1,8 @@
-//! What is known about the object servers of a pool: whether they run programs, how fast, and how fast the link is.
+//! Observations about the object servers of a pool: whether they run programs, how fast they are, and how fast the
+//! link is.
 //!
-//! It is kept per device in the process, so that containers on the same pool share it. A pool that refused is asked
-//! again after a while, since servers are upgraded.
+//! Observations are kept per device in the process, so that containers on the same pool share them. A pool that
+//! refused programs is asked again after a while, since servers are upgraded.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,48 +18,50 @@ use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::container::Inner;
 
-/// When a pool that refused is asked again.
+/// Time after which a pool that refused programs is asked again.
 const AGAIN: Duration = Duration::from_secs(600);
 /// A link is measured with a read of this many bytes, then with longer ones until one takes notably longer than the
 /// first.
 const PROBES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
-/// Notably longer than the first read, in seconds: the link is slow, and needs no further measurement.
+/// A read that takes this many seconds longer than the first is notably longer: the link is slow, and needs no
+/// further measurement.
 const NOTABLE: f64 = 2e-3;
-/// Reads by ranges after which programs are tried again: earlier observations may have been made at a bad moment.
+/// Number of reads by ranges after which programs are tried again. Earlier observations may have been made at a bad
+/// moment.
 const TRY_AGAIN: u32 = 64;
 /// A single observation changes a rate by no more than these factors.
 const FACTORS: (f64, f64) = (0.2, 20.0);
-/// Fewer bytes tell nothing about rates.
+/// Transfers of fewer bytes are too short to show a rate.
 const TELLING: u64 = 1 << 20;
 
-/// What is known of one pool.
+/// Observations about one pool.
 pub(super) struct Pool {
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// When and how it refused to run programs.
+    /// When the pool refused to run programs, and its reason.
     refused: Option<(Instant, String)>,
-    /// It has stated that it runs them.
+    /// The pool has stated that it runs programs.
     speaks: bool,
-    /// It has stated that it also runs those of version 2.
+    /// The pool has stated that it also runs programs of version 2.
     counts: bool,
-    /// The link as it was probed.
+    /// The measured link.
     link: Option<Device>,
     /// Bytes per second that the servers decode and gather.
     there: Option<f64>,
-    /// By which factor reads by ranges took longer than predicted.
+    /// The factor by which reads by ranges took longer than predicted.
     here: Option<f64>,
     /// Reads by ranges since the last program.
     passed: u32,
-    /// Calls that failed for other reasons.
+    /// Number of calls that failed for other reasons.
     failures: u32,
 }
 
 static POOLS: Mutex<Option<HashMap<String, Arc<Pool>>>> = Mutex::new(None);
 
-/// What is known about the pool of a store.
+/// The observations about the pool of a store.
 pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
     let name = store.device().unwrap_or_else(|| store.describe());
     let mut pools = lock(&POOLS);
@@ -67,9 +70,9 @@ pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
 }
 
 impl Pool {
-    /// The cost of the two ways, as far as it was measured, or why no program is run. At the first call the pool is
-    /// asked for its version, and the link is measured with the beginning of a range that would be read anyway; not if
-    /// programs are always sent.
+    /// The cost of programs and of ranges as far as it was measured, or why no program is run. The first call asks
+    /// the pool for its version, and measures the link with the beginning of a range that would be read anyway. If
+    /// programs are always sent, the link is not measured.
     pub(super) fn rates(
         &self,
         inner: &Inner,
@@ -99,12 +102,13 @@ impl Pool {
         Ok(Rates { device, there, here, threads: threads(), trial, narrow: false })
     }
 
-    /// Whether programs of version 2 are run, which count the hits of a condition; known once rates were requested.
+    /// Whether the pool runs programs of version 2, which count the hits of a condition. Known after
+    /// [`rates`](Self::rates).
     pub(super) fn counts(&self) -> bool {
         lock(&self.known).counts
     }
 
-    /// Asks whether programs are run.
+    /// Asks whether the pool runs programs.
     fn asks(&self, inner: &Inner, key: &str) -> bool {
         let store = inner.store.as_ref();
         match store.exec(key, VERSION, &[]) {
@@ -122,7 +126,7 @@ impl Pool {
     }
 
     fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
-        // The faster of two: other load slows one down, and speeds none up.
+        // The faster of two reads counts: other load can only slow a read down.
         let timed = |len: u64| {
             let len = len.min(range.end.saturating_sub(range.start));
             let mut bytes = vec![0; usize::try_from(len).ok()?];
@@ -167,7 +171,8 @@ impl Pool {
         }
     }
 
-    /// A call failed. A call that is not supported is not tried again for a while, nor is one that keeps failing.
+    /// Records a failed call. Programs are not tried again for a while if the call is not supported, or if calls keep
+    /// failing.
     pub(super) fn failed(&self, inner: &Inner, error: &StoreError) {
         const MOST: u32 = 3;
         let failures = {
@@ -180,7 +185,7 @@ impl Pool {
         }
     }
 
-    /// Calls took this long: bytes transferred, and bytes that were read and decoded for them.
+    /// Records the duration of calls, the bytes transferred, and the bytes that were read and decoded for them.
     pub(super) fn took(&self, time: Duration, bytes: u64, decoded: u64, calls: usize) {
         if decoded < TELLING {
             return;
@@ -188,7 +193,7 @@ impl Pool {
         let mut known = lock(&self.known);
         (known.failures, known.passed) = (0, 0);
         let link = known.link.map_or(0.0, |link| link.seconds(calls as f64, bytes as f64));
-        // The time that the link did not take, the servers took; at least a little.
+        // The servers took the time that the link did not take; at least a tenth.
         let spent = (time.as_secs_f64() - link).max(time.as_secs_f64() * 0.1).max(1e-6);
         let seen = decoded as f64 / spent;
         known.there = Some(known.there.map_or(seen, |before| 0.5 * (before + seen)));
@@ -196,7 +201,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// A read by ranges took this long, which was predicted to take `predicted` seconds by what was known then.
+    /// Records the duration of a read by ranges that was predicted to take `predicted` seconds.
     pub(super) fn ranges_took(&self, time: Duration, predicted: f64, bytes: u64) {
         let mut known = lock(&self.known);
         known.passed = known.passed.saturating_add(1);
@@ -209,7 +214,7 @@ impl Pool {
     }
 }
 
-/// Whether a reply of `dry.version` names a method.
+/// Whether a reply to `dry.version` names a method.
 fn speaks(versions: &[u8], wanted: &str) -> bool {
     std::str::from_utf8(versions).is_ok_and(|text| text.split_whitespace().any(|method| method == wanted))
 }

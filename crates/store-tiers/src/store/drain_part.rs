@@ -1,4 +1,4 @@
-//! Drains one part: whole, each byte read once and sent once, and checked against the part's CRC.
+//! Drains one part as a whole. Each byte is read once and sent once, and the bytes are checked against the part's CRC.
 //!
 //! Invariants
 //! - the home store has nothing of a part, a prefix of it, or all of it, so that a drain can continue after a kill;
@@ -11,6 +11,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use drystone_store::{BoundedUpload, PutMode, Result, Store, StoreError, StoreExt};
 
 use super::TieredStore;
+use super::node_copies::is_gone;
 use crate::registry::guard;
 use crate::staged::Staged;
 
@@ -49,7 +50,7 @@ impl Drop for Move<'_> {
     }
 }
 
-/// Bytes of a part, whose CRC is computed as they pass.
+/// The CRC of a part, computed while its bytes are copied, and the wanted one.
 struct Checked {
     sum: Digest,
     wanted: Option<u32>,
@@ -73,7 +74,7 @@ const OTHERS: &str = "its bytes are not those that were written";
 
 impl TieredStore {
     /// Copies the whole part to the home store, unless it is there.
-    pub fn bring_home(&self, key: &str) -> Result<()> {
+    pub fn drain_part(&self, key: &str) -> Result<()> {
         let _move = self.moving.begin(key);
         let Some(one) = self.find(key) else { return Ok(()) };
         if one.is_home() {
@@ -81,12 +82,21 @@ impl TieredStore {
         }
         let features = self.home.features();
         let long = one.len > PIECE;
-        if long && features.uploads {
-            self.upload_home(key, &one)?;
+        let copied = if long && features.uploads {
+            self.upload_to_home(key, &one)
         } else if features.append && (long || one.home.is_some()) {
-            self.append_home(key, &one)?;
+            self.append_to_home(key, &one)
         } else {
-            self.put_home(key, &one)?;
+            self.put_to_home(key, &one)
+        };
+        match copied {
+            Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) if self.is_lost(key, &one) => {
+                return Err(match self.registered_now(key)? {
+                    Some(said) => self.not_yet_home(key, &said),
+                    None => self.damaged(key, one.tier, "its tier does not have it any more"),
+                });
+            }
+            copied => copied?,
         }
         if let Some(now) = self.lock().get_mut(key) {
             now.home = Some(one.len);
@@ -94,10 +104,15 @@ impl TieredStore {
         Ok(())
     }
 
+    /// Whether the part's tier no longer has it.
+    fn is_lost(&self, key: &str, one: &Staged) -> bool {
+        self.tiers().get(one.tier).is_none_or(|tier| is_gone(tier.store.as_ref(), key, one.len))
+    }
+
     /// Copies it as one object.
-    fn put_home(&self, key: &str, one: &Staged) -> Result<()> {
+    fn put_to_home(&self, key: &str, one: &Staged) -> Result<()> {
         let mut bytes = self.tier(one.tier, key)?.doing(|store| store.read_all(key, u64::MAX))?;
-        // A part that grows meanwhile is copied as it was.
+        // If the part has grown since, only the bytes that are known in `one` are copied.
         bytes.truncate(usize::try_from(one.len).unwrap_or(usize::MAX));
         let mut checked = Checked::of(one);
         checked.add(&bytes);
@@ -121,8 +136,8 @@ impl TieredStore {
         }
     }
 
-    /// Uploads it in pieces, which become an object after the last one.
-    fn upload_home(&self, key: &str, one: &Staged) -> Result<()> {
+    /// Uploads it in pieces. The object appears after the last piece.
+    fn upload_to_home(&self, key: &str, one: &Staged) -> Result<()> {
         let mut checked = Checked::of(one);
         let mut upload = BoundedUpload::begin(self.home.as_ref(), key, PIECES_UNDER_WAY)?;
         for (at, len) in pieces(0, one.len) {
@@ -143,7 +158,7 @@ impl TieredStore {
     }
 
     /// Appends pieces to the prefix that the home store has.
-    fn append_home(&self, key: &str, one: &Staged) -> Result<()> {
+    fn append_to_home(&self, key: &str, one: &Staged) -> Result<()> {
         let there = match self.home.len(key) {
             Ok(len) => len,
             Err(StoreError::NotFound { .. }) => 0,
@@ -157,7 +172,7 @@ impl TieredStore {
             let bytes = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
             checked.add(&bytes);
             if self.home.read_vec(key, at, len)? != bytes {
-                return self.replace_home(key, one);
+                return self.replace_at_home(key, one);
             }
         }
         for (at, len) in pieces(there, one.len) {
@@ -171,12 +186,12 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Replaces the prefix at home, which a power cut damaged.
-    fn replace_home(&self, key: &str, one: &Staged) -> Result<()> {
-        self.put_home(key, &Staged { home: Some(0), ..one.clone() })
+    /// Replaces the prefix at home if it differs, for example after a power cut.
+    fn replace_at_home(&self, key: &str, one: &Staged) -> Result<()> {
+        self.put_to_home(key, &Staged { home: Some(0), ..one.clone() })
     }
 
-    /// Whether the home store has the same bytes.
+    /// Fails unless the home store has the same first `len` bytes.
     fn compare(&self, key: &str, one: &Staged, len: u64) -> Result<()> {
         for (at, len) in pieces(0, len) {
             let near = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;

@@ -1,0 +1,132 @@
+"""Values that overlap within one commit: those that the program wrote later are the newer ones."""
+
+import itertools
+
+import drystone as dry
+import numpy as np
+import pytest
+
+ROUNDS = 6  # the order of writers without ranks was random
+
+
+def by_writer(c, values, **ranks):
+    with c.writer(**ranks) as w:
+        if c["T"].has_steps:
+            with w.step(2):
+                w.put("T", values)
+        else:
+            w.put("T", values)
+
+
+def ranked(c, values):
+    by_writer(c, values, rank=0, nranks=1)
+
+
+def replaced(c, values):
+    with c.writer() as w, w.step(2, replace=True):
+        w.put("T", values)
+
+
+def assigned(c, values):
+    if c["T"].has_steps:
+        c["T"][2] = values
+    else:
+        c["T"][:] = values
+
+
+def released(c, values):
+    region = c["T"].map(step=2 if c["T"].has_steps else None, offset=(0,), count=(4,), mode="w")
+    region.array[...] = values
+    region.release()
+
+
+WAYS = {
+    "writer": by_writer,
+    "ranked": ranked,
+    "assigned": assigned,
+    "released": released,
+    "replaced": replaced,
+}
+PAIRS = [(a, b, steps) for a, b in itertools.product(WAYS, WAYS) for steps in (True, False)]
+
+
+@pytest.mark.parametrize(("first", "second", "steps"), [p for p in PAIRS if p[2] or "replaced" not in p])
+def test_what_is_written_later_is_newer(tmp_path, first, second, steps):
+    for number in range(ROUNDS):
+        with dry.create(tmp_path / f"{number}.dry", durability="memory") as c:
+            c.create_variable("T", "i8", (4,), steps=steps)
+            WAYS[first](c, np.full(4, 1))
+            WAYS[second](c, np.full(4, 2))
+            c.commit()
+            shown = c["T"][2] if steps else c["T"][...]
+            assert np.array_equal(shown, np.full(4, 2))
+
+
+def test_interleaved_steps_of_two_writers_keep_the_order_of_closing(tmp_path):
+    for number in range(ROUNDS):
+        with dry.create(tmp_path / f"{number}.dry", durability="memory") as c:
+            c.create_variable("T", "i8", (4,), steps=True)
+            with c.writer() as a, c.writer() as b:
+                for value, w in enumerate((a, b, a, b, b, a)):
+                    with w.step(0):
+                        w.put("T", np.full(4 - value // 2, value), offset=(0,))
+            c.commit()
+            assert c["T"][0].tolist() == [5, 5, 3, 1]
+
+
+def test_a_step_that_an_earlier_program_left_is_older(tmp_path):
+    for number in range(ROUNDS):
+        path = tmp_path / f"{number}.dry"
+        with dry.create(path, durability="memory") as c:
+            c.create_variable("T", "i8", (4,), steps=True)
+            by_writer(c, np.full(4, 1))
+        with dry.open(path, "r+") as c:
+            by_writer(c, np.full(4, 2))
+            c.commit()
+            assert np.array_equal(c["T"][2], np.full(4, 2))
+
+
+def test_a_step_that_ranks_close_again_does_not_date_their_first_values_anew(tmp_path):
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("T", "i4", (4,), steps=True, fill_value=-1)
+        ranks = [c.writer(rank=rank, nranks=2) for rank in range(2)]
+        free = c.writer()
+
+        def put(w, value, offset, count):
+            with w.step(0):
+                w.put("T", np.full(count, value, "i4"), offset=offset)
+
+        put(ranks[0], 1, 0, 2)
+        put(ranks[1], 1, 2, 2)
+        put(free, 2, 0, 4)
+        put(ranks[0], 3, 0, 1)
+        with ranks[1].step(0):
+            pass
+        for w in (*ranks, free):
+            w.close()
+        c.commit()
+        assert c["T"][0].tolist() == [3, 2, 2, 2]
+
+
+def test_the_end_of_a_batch_commits_what_was_assigned_in_it(tmp_path):
+    """Symptom: assigned values waited for the next read, behind attributes that were set after them."""
+    with dry.create(tmp_path / "c.dry") as c, dry.open(tmp_path / "c.dry") as reader:
+        c.create_variable("x", "i4", (4,), fill_value=-1)
+        reader.refresh()
+        before = len(reader.snapshots)
+        with c.batch():
+            c["x"][0:2] = 1
+            c["x"][2:4] = 2
+        reader.refresh()
+        assert reader["x"][...].tolist() == [1, 1, 2, 2]
+        assert len(reader.snapshots) == before + 1
+        with c.batch():
+            c["x"][0:2] = 3
+            c["x"].attrs["k"] = 1
+        reader.refresh()
+        assert reader["x"][...].tolist() == [3, 3, 2, 2]
+        assert reader["x"].attrs["k"] == 1
+        with pytest.raises(ZeroDivisionError), c.batch():
+            c["x"].attrs["k"] = 2 // 0
+        reader.refresh()
+        assert reader["x"].attrs["k"] == 1
