@@ -85,14 +85,15 @@ class Function:
         return new(ctypes.addressof(self._struct), _NAME, None)
 
     def register(self, name: str, *, deadline: float = 10.0, memory: int = 256 << 20) -> None:
-        """Register the function for results in transit that this process computes.
+        """Register the function in this process, for definitions of derived variables and results in transit.
 
-        `c.on("T", "function", name=name)` then applies it to each release. A container on a server is released there; then the server's configuration names the function. A second
-        registration of a name replaces the first.
+        `c.derive("v", "apply(smooth, T, f4, 1)")` then calls the function `smooth` where this process computes, and
+        `c.on("T", "function", name="smooth")` applies it to each release. A server computes with the functions of its
+        configuration. A second registration of a name replaces the first.
 
         Args:
             name: Letters, digits, `_`, `-` and `.`, at most 64.
-            deadline: The seconds for the results of one release.
+            deadline: The seconds for the results of one release, and for each tile of a derived variable.
             memory: The most bytes of a release and its results.
 
         """

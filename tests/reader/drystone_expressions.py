@@ -66,7 +66,8 @@ def node(c, before):
     if 45 <= code <= 48:
         return [FIELDS[code - 45], *operands(2 + (code - 45) % 2)]
     groups = (16, UNARY, 1), (49, REDUCTIONS, 2), (56, [f"{name} of all" for name in REDUCTIONS], 1)
-    for first, names, count in (*groups, (64, TYPES, 1), (96, BINARY, 2)):
+    calls = (120, [f"apply {name}" for name in TYPES], 2), (136, [f"apply {name} with halo" for name in TYPES], 3)
+    for first, names, count in (*groups, *calls, (64, TYPES, 1), (96, BINARY, 2)):
         if first <= code < first + len(names):
             return [names[code - first], *operands(count)]
     raise Damaged(f"code {code}")

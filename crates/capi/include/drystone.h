@@ -866,6 +866,18 @@ dry_status dry_team_read(dry_team *team, dry_variable *variable, dry_type type, 
 dry_status dry_team_read_box(dry_team *team, dry_variable *variable, int64_t step, dry_type type, void *data, uint64_t size,
                              uint32_t ndim, const uint64_t *offset, const uint64_t *count, const dry_read_options *options);
 
+/* ---- registered functions (docs/guide/derived.md) ----------------------------------------------------------------- */
+
+/** A function over tiles, as drystone_function.h defines it. */
+struct drystone_function;
+
+/** Gives a function a name in this process: derived variables may call it, as in "apply(smooth, T, f4, 1)", and results
+ *  in transit. The description is copied; the function and its state must exist until the process ends. A function of
+ *  the same name gives way. `deadline`: seconds for a result. `memory`: the most bytes of a release and its results in
+ *  transit. 0: the defaults, 10 s and 256 MiB. The name has letters, digits, '_', '-' and '.', at most 64. */
+dry_status dry_register_function(const char *name, const struct drystone_function *function, double deadline,
+                                 uint64_t memory);
+
 /* ---- regions (docs/guide/regions.md) ------------------------------------------------------------------------------ */
 
 /** A box of a variable at one step, with memory for its values. One thread at a time may use it. */

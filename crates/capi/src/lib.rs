@@ -21,6 +21,7 @@ mod container;
 mod dtype;
 mod failure;
 mod fragment;
+mod function;
 mod handle;
 mod keepers;
 mod last_error;

@@ -54,7 +54,8 @@ impl From<RegionError> for Failure {
     }
 }
 
-fn seconds(number: f64) -> Result<Duration> {
+/// The time of a number of seconds, up to a day.
+pub(crate) fn seconds(number: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(number)
         .ok()
         .filter(|time| time.as_secs() <= 86_400)

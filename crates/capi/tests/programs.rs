@@ -62,8 +62,8 @@ fn points_searches_precision_and_publishing_do_what_they_say() {
     runs("searching.c");
 }
 
-/// `speed_KIND` of each kind, from two inputs at two steps.
-fn define_derived(path: &std::path::Path) {
+/// Variables `u` and `v` at some steps, and derived ones by their names and definitions, of each kind: `NAME_KIND`.
+fn define_derived(path: &std::path::Path, name: &str, text: &str, steps: u32) {
     use drystone::format::dtype::{DType, Scalar};
     use drystone::{Container, CreateOptions, Definition, NewVariable, SchemaOp, WriterOptions};
 
@@ -85,17 +85,17 @@ fn define_derived(path: &std::path::Path) {
     let mut operations: Vec<SchemaOp> =
         ["u", "v"].map(|name| SchemaOp::CreateVariable(name.into(), Box::new(input()))).into();
     for kind in ["virtual", "bounds", "stored"] {
-        let (text, edge) = ("sqrt(u*u + v*v)".into(), "one_sided".into());
+        let (text, edge) = (text.into(), "one_sided".into());
         let definition = Definition { text, kind: kind.into(), edge, attrs: Default::default() };
-        operations.push(SchemaOp::Derive(format!("speed_{kind}"), Box::new(definition)));
+        operations.push(SchemaOp::Derive(format!("{name}_{kind}"), Box::new(definition)));
     }
     c.apply(operations).unwrap();
-    for step in 0..2u32 {
+    for step in 0..steps {
         let w = c.writer(WriterOptions::default()).unwrap();
         w.begin_step(Some(step.into()), false).unwrap();
         for (n, name) in [(1, "u"), (2, "v")] {
-            let values: Vec<u8> =
-                (0..48u32).flat_map(|i| (((i * 37 * n + step) % 19) as f32 / 3.0).to_le_bytes()).collect();
+            let whole = |i: u32| (((i * 37 * n + step) % 19) as f32).to_le_bytes();
+            let values: Vec<u8> = (0..48u32).flat_map(whole).collect();
             let source = drystone::array::Source::dense(&values, &[6, 8], 4).unwrap();
             w.put(name, &f4, &source, None, None).unwrap();
         }
@@ -108,8 +108,16 @@ fn define_derived(path: &std::path::Path) {
 #[test]
 fn derived_variables_of_every_kind_are_read_as_any_variable() {
     let folder = tempfile::tempdir().unwrap();
-    define_derived(&folder.path().join("derived.dry"));
+    define_derived(&folder.path().join("derived.dry"), "speed", "sqrt(u*u + v*v)", 2);
     let source = crate_folder().join("tests/c/derived.c");
+    succeeded(&mut program(Language::C, &[&source], folder.path(), &[]));
+}
+
+#[test]
+fn a_registered_function_is_called_by_the_commits_of_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    define_derived(&folder.path().join("functions.dry"), "row3", "apply(row3, u, f8, 0, 1)", 1);
+    let source = crate_folder().join("tests/c/functions.c");
     succeeded(&mut program(Language::C, &[&source], folder.path(), &[]));
 }
 

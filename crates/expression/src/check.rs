@@ -84,9 +84,11 @@ impl Checker<'_> {
                 Err(type_error("texts are compared in queries and in questions to catalogues only"))
             }
             Node::Reduce(..) => Err(type_error("reductions are part of questions to catalogues only")),
-            Node::Stencil(..) | Node::Over(..) => {
+            Node::Stencil(..) | Node::Over(..) | Node::Call(..) => {
                 let help = "give it a name: c.derive(name, text) makes a variable of it";
-                Err(type_error("neighbours and reductions are computed of derived variables only").help(help))
+                let found =
+                    "neighbours, reductions and registered functions are part of derived variables only";
+                Err(type_error(found).help(help))
             }
             Node::List(..) => {
                 let help = "take a component(v, 0), or its norm(v)";

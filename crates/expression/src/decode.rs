@@ -149,6 +149,13 @@ fn node(
     if let Some(n) = between(code::OVER_ALL, Over::ALL.len()) {
         return builder.over(Over::ALL[n], operand()?, None).map_err(bad);
     }
+    if let Some(n) = between(code::CALL, Type::ALL.len()) {
+        return builder.registered(Type::ALL[n], operand()?, operand()?, None).map_err(bad);
+    }
+    if let Some(n) = between(code::CALL_HALO, Type::ALL.len()) {
+        let (function, of, halo) = (operand()?, operand()?, operand()?);
+        return builder.registered(Type::ALL[n], function, of, Some(halo)).map_err(bad);
+    }
     match code {
         code::DIFF => builder.stencil(Stencil::Diff, operand()?, operand()?, None),
         code::DIFF_BY => builder.stencil(Stencil::Diff, operand()?, operand()?, Some(operand()?)),

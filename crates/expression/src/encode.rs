@@ -15,6 +15,9 @@ pub(crate) mod code {
     pub(crate) const FLOAT: u8 = 5;
     pub(crate) const WHERE: u8 = 6;
     pub(crate) const LIST: u8 = 7;
+    /// Registered functions by the type of their result, without a halo and with one.
+    pub(crate) const CALL: u8 = 120;
+    pub(crate) const CALL_HALO: u8 = 136;
     /// Only in questions; no decoder accepts it.
     pub(crate) const QUESTION: u8 = 15;
     pub(crate) const UNARY: u8 = 16;
@@ -105,6 +108,8 @@ fn code_of(node: Node) -> u8 {
         Node::Stencil(Stencil::Second, ..) => code::SECOND_BY,
         Node::Over(op, _, Some(_)) => code::OVER + position(&op, &Over::ALL),
         Node::Over(op, _, None) => code::OVER_ALL + position(&op, &Over::ALL),
+        Node::Call(to, _, _, None) => code::CALL + position(&to, &crate::types::Type::ALL),
+        Node::Call(to, ..) => code::CALL_HALO + position(&to, &crate::types::Type::ALL),
         Node::Unary(Unary::Cast(to), _) => code::CAST + position(&to, &crate::types::Type::ALL),
         Node::Unary(op, _) => code::UNARY + position(&op, &UNARY),
         Node::Binary(op, ..) => code::BINARY + position(&op, &BINARY),

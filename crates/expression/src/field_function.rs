@@ -4,18 +4,24 @@
 //! has only first and second differences along one dimension, reductions, and lists of components.
 //!
 //! Invariants
-//! - a list is the root of a tree, or names the dimensions of a reduction;
+//! - a list is the root of a tree, names the dimensions of a reduction, or is the halo of a call;
 //! - a dimension is a name without members and offsets, or the number of an axis;
 //! - components have one order in every operator: along x, y, z, then along the other dimensions in their order.
 
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::tree::{Binary, Node, NodeId, Over, Stencil};
+use crate::types::Type;
 
 /// The most components of a vector.
 const MAX_COMPONENTS: usize = 16;
 /// The bound (exclusive) of axis numbers.
 const MAX_AXES: i128 = 32;
+
+/// The widest halo of a registered function, in cells.
+pub const MAX_HALO: u16 = 1024;
+/// The longest name of a registered function, in bytes.
+const MAX_FUNCTION: usize = 64;
 
 /// The dimensions along which the first components of a vector point, if a variable has them.
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -33,6 +39,16 @@ pub(crate) enum FieldFunction {
     Dot,
     Vector,
     Component,
+    Apply,
+}
+
+/// How a registered function is called.
+const APPLY: &str = "write `apply(smooth, u, f4, 1)`: name, argument, type of the result, cells of halo";
+
+/// True if a registered function may have this name.
+pub fn is_function_name(name: &str) -> bool {
+    let is_sound = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+    (1..=MAX_FUNCTION).contains(&name.len()) && name.bytes().all(is_sound)
 }
 
 fn wrong(found: impl Into<String>, help: &str) -> Error {
@@ -90,6 +106,31 @@ impl Builder {
                     "write `diff(u, x)`, which takes it from the coordinate variable `x`, or `diff(u, x, 0.5)`",
                 ))
             }
+            Node::Call(_, function, of, halo) => {
+                let is_named = match self.node(function) {
+                    Node::Name(n) => {
+                        let name = self.name_of(n);
+                        let is_plain = name.members().is_empty() && name.offsets().is_empty();
+                        is_plain && is_function_name(name.path())
+                    }
+                    _ => false,
+                };
+                if !is_named {
+                    return Err(wrong(
+                        "a registered function is called by its name of letters, digits, `_`, `-` and `.`",
+                        APPLY,
+                    ));
+                }
+                if is_list(of) {
+                    return vector();
+                }
+                let cells = halo.map(|halo| self.listed(halo)).unwrap_or_default();
+                let fits = |id: &NodeId| matches!(self.node(*id), Node::Integer(n) if (0..=MAX_HALO.into()).contains(&n));
+                match cells.iter().all(fits) {
+                    true => Ok(()),
+                    false => Err(wrong(format!("a halo is a number of cells from 0 to {MAX_HALO}"), APPLY)),
+                }
+            }
             node if node.operands().any(is_list) => vector(),
             _ => Ok(()),
         }
@@ -124,6 +165,17 @@ impl Builder {
     /// A reduction over some dimensions, or over all.
     pub fn over(&mut self, op: Over, of: NodeId, dims: Option<NodeId>) -> Result<NodeId, Error> {
         self.add(Node::Over(op, of, dims), 1)
+    }
+
+    /// A registered function with a result of a type. `halo` is a number of cells, or a list with one for each axis.
+    pub fn registered(
+        &mut self,
+        to: Type,
+        function: NodeId,
+        of: NodeId,
+        halo: Option<NodeId>,
+    ) -> Result<NodeId, Error> {
+        self.add(Node::Call(to, function, of, halo), 1)
     }
 
     /// A list with one more item.
@@ -343,6 +395,18 @@ impl Builder {
                 }
                 self.sum(&terms)
             }
+            (Apply, &[name, of, to, ref halo @ ..]) => {
+                let to = match self.node(to) {
+                    Node::Name(n) => Type::from_name(self.name_of(n).path()),
+                    _ => None,
+                };
+                let to = to.ok_or_else(|| wrong("the third argument is the type of the result", APPLY))?;
+                let halo = match halo {
+                    [] => None,
+                    cells => Some(self.vector(cells)?),
+                };
+                self.registered(to, name, of, halo)
+            }
             (Vector, arguments) => self.vector(arguments),
             (Component, &[of, number]) => {
                 let all = self.listed(of);
@@ -357,6 +421,7 @@ impl Builder {
             }
             (Diff | Diff2, _) => Err(wrong("a difference has two or three arguments", "write `diff(u, x)`")),
             (Laplacian | Grad, _) => Err(wrong("a field is needed", "write `laplacian(u)` or `grad(u)`")),
+            (Apply, _) => Err(wrong("a function, its argument and the type of its result are needed", APPLY)),
             (Component, _) => Err(wrong("`component` has two arguments", "write `component(v, 0)`")),
         }
     }

@@ -27,7 +27,7 @@ enum Form {
 }
 
 /// Canonical names stand first.
-const FUNCTIONS: [(&str, Form); 67] = {
+const FUNCTIONS: [(&str, Form); 68] = {
     use crate::field_function::FieldFunction::*;
     use Form::{Clip, Field, Fold, Norm, One, Reduce, Two, Where};
     [
@@ -90,6 +90,7 @@ const FUNCTIONS: [(&str, Form); 67] = {
         ("dot", Field(Dot)),
         ("vector", Field(Vector)),
         ("component", Field(Component)),
+        ("apply", Field(Apply)),
         ("sum", Reduce(Over::Sum)),
         ("mean", Reduce(Over::Mean)),
         ("amin", Reduce(Over::Min)),

@@ -4,7 +4,7 @@ use crate::bounds::{Bounds, Extremes, Outcome, Truth};
 use crate::check::Answer;
 use crate::constant::Scalar;
 use crate::dense::{Column, Input, Scratch};
-use crate::field::{Array, Cells, Edge, Field, Meaning, Runner, Spare, Values};
+use crate::field::{Array, Called, Cells, Edge, Field, Meaning, Runner, Spare, Tile, Values};
 use crate::parser::{parse, parse_question, parse_with_words};
 use crate::program::Program;
 use crate::tree::Tree;
@@ -136,6 +136,19 @@ impl Cells for Counted {
             Answer::Type(Type::I4) => Values::I4(vec![0]),
             _ => Values::F8(vec![0.0]),
         }
+    }
+
+    /// The value at the first corner of the halo, so a function that needs its neighbours.
+    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values, Self::Error> {
+        let width: Vec<usize> = tile.shape.iter().zip(&call.halo).map(|(n, h)| n + 2 * *h as usize).collect();
+        let mut places = vec![0];
+        for (n, width) in tile.shape.iter().zip(&width) {
+            places = places.iter().flat_map(|&p| (0..*n).map(move |at| p * width + at)).collect();
+        }
+        Ok(match (tile.values, call.to) {
+            (Values::F8(from), Type::F8) => Values::F8(places.iter().map(|&p| from[p]).collect()),
+            _ => Values::new(call.to, places.len()),
+        })
     }
 
     fn coordinate(&mut self, _: usize) -> Result<Vec<f64>, Self::Error> {

@@ -54,7 +54,8 @@ pub use check::Answer;
 pub use constant::Scalar;
 pub use dense::{BLOCK, Column, ColumnMut, Input, Scratch};
 pub use error::{Corrupt, Error, Kind};
-pub use field::{Act, Array, Cells, Edge, Field, Meaning, Reach, Runner, Spare, Values};
+pub use field::{Act, Array, Called, Cells, Edge, Field, Meaning, Reach, Runner, Spare, Tile, Values};
+pub use field_function::{MAX_HALO, is_function_name};
 pub use function::{functions, is_function};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -63,6 +64,6 @@ pub use name::{MAX_OFFSET, Name, Offset};
 pub use parser::{MAX_TEXT, parse, parse_along, parse_question, parse_with_groups, parse_with_words};
 pub use program::{Program, Step};
 pub use split::Split;
-pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Over, Reduction, Stencil, Tree, Unary};
+pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Over, Reduction, Role, Stencil, Tree, Unary};
 pub use types::Type;
 pub use words::Worded;

@@ -61,6 +61,15 @@ impl Tree {
             Node::Stencil(Stencil::Diff, ..) => ("diff", node.operands().collect()),
             Node::Stencil(Stencil::Second, ..) => ("diff2", node.operands().collect()),
             Node::List(..) => ("vector", self.listed(id)),
+            Node::Call(to, function, of, halo) => {
+                let cells = halo.map(|halo| self.listed(halo)).unwrap_or_default();
+                let mut out = called("apply", vec![function, of]);
+                let end = out.pop();
+                out.extend([Piece::Text(", "), Piece::Text(to.name())]);
+                out.extend(cells.into_iter().flat_map(|n| [Piece::Text(", "), Piece::Node(n, 0)]));
+                out.extend(end);
+                return out;
+            }
             Node::Over(op, a, None) => (op.name(), vec![a]),
             Node::Over(op, a, Some(dims)) => (op.name(), [vec![a], self.listed(dims)].concat()),
             _ => return pieces(node, binds),
@@ -102,7 +111,7 @@ fn pieces(node: Node, binds: u8) -> Vec<Piece> {
         Node::Reduce(Reduction::Min, _) => "min",
         Node::Reduce(Reduction::Max, _) => "max",
         Node::Name(_) | Node::Bool(_) | Node::Integer(_) | Node::Float(_) | Node::Text(_) => "",
-        Node::Stencil(..) | Node::Over(..) | Node::List(..) => "",
+        Node::Stencil(..) | Node::Over(..) | Node::List(..) | Node::Call(..) => "",
     };
     called(function, node.operands().collect())
 }

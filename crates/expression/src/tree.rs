@@ -188,11 +188,35 @@ pub enum Node {
     Stencil(Stencil, NodeId, NodeId, Option<NodeId>),
     /// A reduction over the dimensions that the second operand names (one or a list), or over all dimensions.
     Over(Over, NodeId, Option<NodeId>),
-    /// A list: the items of the first operand, and one more. Items are components of a vector, or dimensions.
+    /// A list: the items of the first operand, and one more. Items are components of a vector, dimensions, or the
+    /// halo of a call.
     List(NodeId, NodeId),
+    /// A registered function with a result of this type. Operands: its name, its argument, and its halo: a number of
+    /// cells for all axes, a list with one for each, or none.
+    Call(Type, NodeId, NodeId, Option<NodeId>),
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Only for a registered function.
+    Function,
+    /// For a dimension.
+    Dimension,
+    /// For values.
+    Value,
 }
 
 impl Node {
+    /// The operands whose values the node uses, in order. Others name dimensions and functions.
+    pub fn value_operands(self) -> impl DoubleEndedIterator<Item = NodeId> {
+        let only = match self {
+            Node::Stencil(_, of, ..) | Node::Over(_, of, _) | Node::Call(_, _, of, _) => Some(of),
+            _ => None,
+        };
+        self.operands().filter(move |id| only.is_none_or(|only| *id == only))
+    }
+
     /// The operands, in order.
     pub fn operands(self) -> impl DoubleEndedIterator<Item = NodeId> {
         let (a, b, c) = match self {
@@ -204,6 +228,7 @@ impl Node {
             Node::Stencil(_, a, dim, by) => (Some(a), Some(dim), by),
             Node::Over(_, a, dims) => (Some(a), dims, None),
             Node::Where(a, b, c) => (Some(a), Some(b), Some(c)),
+            Node::Call(_, function, a, halo) => (Some(function), Some(a), halo),
         };
         [a, b, c].into_iter().flatten()
     }
@@ -217,6 +242,7 @@ impl Node {
             Node::Stencil(op, a, dim, by) => Node::Stencil(op, new(a), new(dim), by.map(new)),
             Node::Over(op, a, dims) => Node::Over(op, new(a), dims.map(new)),
             Node::List(a, b) => Node::List(new(a), new(b)),
+            Node::Call(to, function, a, halo) => Node::Call(to, new(function), new(a), halo.map(new)),
             leaf => leaf,
         }
     }
@@ -275,6 +301,35 @@ impl Tree {
     /// Number of values per cell: the components of a vector, else 1.
     pub fn components(&self) -> usize {
         self.listed(self.root()).len()
+    }
+
+    /// What each name stands for. A name that stands for several things has the greatest of these roles.
+    pub fn roles(&self) -> Vec<Role> {
+        let (mut is_value, mut roles) =
+            (vec![false; self.nodes.len()], vec![Role::Function; self.names.len()]);
+        if let Some(root) = is_value.last_mut() {
+            *root = true;
+        }
+        for (n, node) in self.nodes.iter().enumerate().rev() {
+            if is_value[n] {
+                node.value_operands().for_each(|of| is_value[of.index()] = true);
+            }
+            let mut take = |id: NodeId, role: Role| {
+                if let Node::Name(name) = self.nodes[id.index()] {
+                    let known = &mut roles[usize::from(name)];
+                    *known = role.max(*known);
+                }
+            };
+            match *node {
+                Node::Name(_) if is_value[n] => take(NodeId(n as u16), Role::Value),
+                Node::Stencil(_, _, dim, _) => take(dim, Role::Dimension),
+                Node::Over(_, _, Some(dims)) => {
+                    self.listed(dims).into_iter().for_each(|dim| take(dim, Role::Dimension));
+                }
+                _ => {}
+            }
+        }
+        roles
     }
 
     pub(crate) fn place(&self, id: NodeId) -> Option<Range<usize>> {

@@ -83,6 +83,7 @@ impl Tree {
         let bare = |node: &Node| match *node {
             Node::Unary(Unary::Cast(_), _) => None,
             Node::Binary(op, a, b) if op.is_comparison() && self.is_word(a) != self.is_word(b) => None,
+            Node::Call(_, _, of, _) => name_at(of),
             node => node.operands().find_map(name_at),
         };
         name_at(self.root()).or_else(|| self.nodes.iter().find_map(bare))

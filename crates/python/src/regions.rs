@@ -148,7 +148,7 @@ pub(crate) fn register_function(
     let (input, output, deadline) = (kind(input)?, kind(output)?, seconds(deadline)?);
     let declared = Declared { name, input, output, halo, thread_safe, deadline, memory };
     // SAFETY: the program declares the function, as for `Variable.apply`, and the package keeps it alive.
-    let function = unsafe { Function::at(declared, address, state) }?;
+    let function = unsafe { Function::at(declared, address, state) }.map_err(drystone::Error::from)?;
     Functions::of_process().insert(function);
     Ok(())
 }

@@ -21,7 +21,6 @@ use drystone::{Error, ErrorKind, Mode, OpenOptions};
 use drystone_client::{Options, Refused, Region, Session, Status};
 
 use super::error::{RegionError, invalid};
-use super::function::Functions;
 use super::lease::{Cells, Lease};
 use super::memory::{Memory, Released};
 use super::operation::Operation;
@@ -80,8 +79,7 @@ impl Keeper {
             return Ok(keeper);
         }
         known.retain(|_, keeper| keeper.strong_count() > 0);
-        let keeper =
-            Arc::new(Self::new(Way::Here(Regions::new(container.again()?, Functions::of_process()))));
+        let keeper = Arc::new(Self::new(Way::Here(Regions::new(container.again()?))));
         known.insert(key, Arc::downgrade(&keeper));
         Ok(keeper)
     }
@@ -268,7 +266,7 @@ impl Keeper {
             container.refresh()?;
             return Ok(());
         }
-        Ok(compute_on_release(container, &Functions::of_process(), source, operation, into)?)
+        Ok(compute_on_release(container, source, operation, into)?)
     }
 
     /// Starts to transfer values of one variable to another, through an operation (empty: unchanged). Returns the

@@ -18,7 +18,6 @@ mod applied;
 mod boxes;
 mod error;
 mod exact_sum;
-mod function;
 mod keeper;
 mod kernel;
 mod lease;
@@ -48,8 +47,8 @@ use sync::lock;
 use transit::{Applied, FunctionRule, Results, Rule, Rules, Tallies, rules_of};
 use values::Passed;
 
+pub use drystone_function::{Declared, Function, Functions, element_type};
 pub use error::RegionError;
-pub use function::{Declared, Function, Functions, element_type};
 pub use keeper::Keeper;
 pub use lease::{Cells, Lease};
 pub use mapped::{Access, Mapped};
@@ -105,7 +104,6 @@ pub struct Regions {
 
 struct Shared {
     container: Container,
-    functions: Arc<Functions>,
     leases: Mutex<Leases>,
     freed: Condvar,
     queue: Mutex<Queue>,
@@ -162,13 +160,12 @@ impl Queue {
 }
 
 impl Regions {
-    /// The regions of a container that is open for writing, and the functions that its rules may name.
-    pub fn new(container: Container, functions: Arc<Functions>) -> Self {
+    /// The regions of a container that is open for writing.
+    pub fn new(container: Container) -> Self {
         // Later tables, also of other processes on this machine, use higher numbers.
         let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let shared = Shared {
             container,
-            functions,
             leases: Mutex::new(Leases::new(u64::try_from(from).unwrap_or(0))),
             freed: Condvar::new(),
             queue: Mutex::new(Queue { next: EARLIER, forgotten: EARLIER, ..Queue::default() }),
@@ -187,7 +184,7 @@ impl Regions {
     pub fn compute_on_release(&self, source: &str, operation: &Operation, into: &str) -> Result<()> {
         let shared = &self.shared;
         shared.container.refresh()?;
-        transit::compute_on_release(&shared.container, &shared.functions, source, operation, into)
+        transit::compute_on_release(&shared.container, source, operation, into)
     }
 
     /// The bytes of an element of this variable. Checks that the box lies in the variable.
@@ -591,8 +588,7 @@ impl Shared {
         self.accept(release)?;
         let variable = self.container.reading(&cells.variable, None)?.variable().clone();
         let dtype = &variable.dtype;
-        let Rules { operations: rules, functions } =
-            rules_of(&self.container, &self.functions, cells, &variable)?;
+        let Rules { operations: rules, functions } = rules_of(&self.container, cells, &variable)?;
         functions.iter().try_for_each(|rule| rule.accept(release.values.len()))?;
         // Functions see the same copy of shared memory as all others.
         let copied = if functions.is_empty() { None } else { release.values.copied()? };

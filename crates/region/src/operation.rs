@@ -11,7 +11,7 @@ use drystone::format::dtype::{DType, Scalar};
 use drystone::{Error, Result};
 
 use super::error::{invalid, unsupported};
-use super::function::is_name;
+use drystone_expression::is_function_name;
 
 /// The most bins of a histogram.
 const BINS: u64 = 1 << 16;
@@ -131,7 +131,9 @@ impl Operation {
             "downsample" => Operation::Downsample { factor: whole("factor", 1 << 20)? },
             "stride" => Operation::Stride { by: whole("by", 1 << 20)? },
             "above" => Operation::Above { value: real("value")? },
-            "function" if is_name(value("name")) => Operation::Function { name: value("name").to_owned() },
+            "function" if is_function_name(value("name")) => {
+                Operation::Function { name: value("name").to_owned() }
+            }
             "function" => return Err(wrong(text, "name has letters, digits, '_', '-' and '.'")),
             _ => match value("dtype") {
                 "f4" | "float32" => Operation::Cast { to: Scalar::F32 },

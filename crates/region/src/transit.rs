@@ -21,12 +21,12 @@ use drystone::{Container, Error, NewVariable, Reading, Result, SchemaOp, Writer,
 use super::applied;
 use super::boxes::{Bounds, meet, outside, slabs};
 use super::error::{invalid, not_found, unsupported};
-use super::function::{Function, Functions};
 use super::lease::Cells;
 use super::operation::{Computed, Operation};
 use super::pass::{From, Outcome, Partial, Pass, merged};
 use super::slab::Slab;
 use super::stored::{of, read};
+use drystone_function::{Function, Functions};
 
 /// The attribute that holds a rule: `OPERATION of SOURCE`.
 const RULE: &str = "drystone_on";
@@ -41,11 +41,10 @@ const REMEMBERED: usize = 4096;
 /// `into`, which is created.
 ///
 /// The same declaration again changes nothing. Errors: `NotFound` if there is no such variable, or no such function
-/// among `functions`; `Unsupported` if its type or shape cannot be computed with; `Conflict` if `into` is another
+/// registered; `Unsupported` if its type or shape cannot be computed with; `Conflict` if `into` is another
 /// variable.
 pub(super) fn compute_on_release(
     container: &Container,
-    functions: &Functions,
     source: &str,
     operation: &Operation,
     into: &str,
@@ -81,7 +80,7 @@ pub(super) fn compute_on_release(
         }
     };
     let made = match operation {
-        Operation::Function { name } => result_of(&*functions.find(name)?, source, &variable)?,
+        Operation::Function { name } => result_of(&*Functions::of_process().find(name)?, source, &variable)?,
         operation => operation.result(&variable.dtype, &variable.shape)?,
     };
     create_result(container, (source, &variable), (Some(operation), made), into, attrs)
@@ -181,7 +180,7 @@ pub(super) struct Rules {
 /// The rules of a source, which they name by its id or, where that is not known, by its path. An attribute that is not
 /// a rule, or whose variable could not take the results, is ignored.
 /// A function that is not known here, or does not fit, is an error: its results would be missing.
-fn rules(container: &Container, functions: &Functions, source: &str, variable: &Variable) -> Result<Rules> {
+fn rules(container: &Container, source: &str, variable: &Variable) -> Result<Rules> {
     let (schema, uuid) = (container.schema(), container_name(container));
     let followed = schema.follow(source);
     let source = followed.as_deref().unwrap_or(source);
@@ -208,7 +207,7 @@ fn rules(container: &Container, functions: &Functions, source: &str, variable: &
                     ),
                 )
             };
-            let function = functions.find(name).map_err(named)?;
+            let function = Functions::of_process().find(name).map_err(|error| named(error.into()))?;
             let made = result_of(&function, source, variable).map_err(named)?;
             if made != (target.dtype.clone(), target.shape.clone()) || !target.steps {
                 let (dtype, shape) = made;
@@ -229,14 +228,9 @@ fn rules(container: &Container, functions: &Functions, source: &str, variable: &
 }
 
 /// The rules for the cells of a release.
-pub(super) fn rules_of(
-    container: &Container,
-    functions: &Functions,
-    cells: &Cells,
-    variable: &Variable,
-) -> Result<Rules> {
+pub(super) fn rules_of(container: &Container, cells: &Cells, variable: &Variable) -> Result<Rules> {
     match cells.step {
-        Some(_) => rules(container, functions, &cells.variable, variable),
+        Some(_) => rules(container, &cells.variable, variable),
         None => Ok(Rules::default()),
     }
 }

@@ -25,22 +25,19 @@ type Kept = (Weak<Opened>, Arc<Regions>);
 /// The regions of each container, with its store. If the store is another one now, the container was replaced and is
 /// opened again.
 pub(crate) struct AllRegions {
-    /// Those of the configuration.
-    functions: Arc<Functions>,
     open: Mutex<HashMap<String, Kept>>,
 }
 
 impl AllRegions {
     /// Loads the functions of the configuration.
     pub(crate) fn new(config: &Config) -> Result<AllRegions, InvalidConfig> {
-        let functions = Functions::default();
         for file in &config.functions {
-            let named =
-                |error: drystone::Error| InvalidConfig(format!("functions.{}: {error}", file.declared.name));
-            functions
-                .insert(Function::load(file.declared.clone(), &file.library, &file.symbol).map_err(named)?);
+            let named = |error| InvalidConfig(format!("functions.{}: {error}", file.declared.name));
+            let function =
+                Function::load(file.declared.clone(), &file.library, &file.symbol).map_err(named)?;
+            Functions::of_process().insert(function);
         }
-        Ok(AllRegions { functions: Arc::new(functions), open: Mutex::default() })
+        Ok(AllRegions { open: Mutex::default() })
     }
 
     pub(crate) fn of(
@@ -63,7 +60,7 @@ impl AllRegions {
             _ => return Err(Refusal::new(Status::NotFound, format!("there is no container {name:?}"))),
         };
         let container = container.map_err(|error| refused(&RegionError::Engine(error)))?;
-        let regions = Arc::new(Regions::new(container, Arc::clone(&self.functions)));
+        let regions = Arc::new(Regions::new(container));
         open.insert(name.to_owned(), (Arc::downgrade(opened), Arc::clone(&regions)));
         Ok(regions)
     }

@@ -102,6 +102,19 @@ impl From<drystone_expression::Error> for Error {
     }
 }
 
+impl From<drystone_function::Error> for Error {
+    fn from(error: drystone_function::Error) -> Self {
+        use drystone_function::Error as Failed;
+        let kind = match &error {
+            Failed::Invalid(_) => ErrorKind::InvalidArgument,
+            Failed::NotFound(_) => ErrorKind::NotFound,
+            Failed::Deadline(_) => ErrorKind::Deadline,
+            Failed::System(_) => ErrorKind::Io,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let kind = match &error {

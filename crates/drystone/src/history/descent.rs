@@ -66,8 +66,8 @@ impl<'a> Descent<'a> {
         let known = hint.unwrap_or(0).max(marked);
         let key = keys::manifest(top + 1);
         if known > top {
-            // Marks are read after `top` was found: commits and collections may have gone on in between. A manifest that
-            // was lost is still missing; one that was committed since is there, or has expired and reads as a tombstone.
+            // Marks are read after `top` was found, and commits and collections may have gone on in between. A lost
+            // manifest is still missing; one that was committed since is there, or reads as a tombstone.
             if store.exists(&key)? {
                 return Err(Error::not_found(format!("{key} was committed during the search")));
             }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drystone_expression::{Answer, Error as Wrong, Field, Meaning, Name, Node, Tree, Type, parse_along};
+use drystone_expression::{Answer, Error as Wrong, Field, Meaning, Name, Role, Tree, Type, parse_along};
 use drystone_format::MAX_NDIM;
 use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Scalar};
@@ -99,11 +99,11 @@ impl Derivation {
     }
 
     fn of_tree(schema: &Schema, path: &str, tree: &Tree, inputs: &[Input], edge: Edge) -> Result<Derivation> {
-        let values = values_of(tree);
+        let roles = tree.roles();
         let mut found: Vec<Option<&Variable>> = Vec::with_capacity(tree.names().len());
-        for name in tree.names() {
+        for (name, role) in tree.names().iter().zip(&roles) {
             let input = inputs.binary_search_by(|input| input.name.as_str().cmp(name.path())).ok();
-            found.push(match input.map(|at| &inputs[at]) {
+            found.push(match input.filter(|_| *role > Role::Function).map(|at| &inputs[at]) {
                 None => None,
                 Some(input) => Some(schema.variables.get(&input.variable).ok_or_else(|| {
                     // The name of the definition; the input may have been renamed before it was deleted.
@@ -118,16 +118,15 @@ impl Derivation {
                 })?),
             });
         }
-        let shaped =
-            tree.names().iter().zip(&found).zip(&values).filter_map(|((name, variable), is_value)| {
-                let variable = variable.filter(|_| *is_value)?;
-                Some(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims })
-            });
+        let shaped = tree.names().iter().zip(&found).zip(&roles).filter_map(|((name, variable), role)| {
+            let variable = variable.filter(|_| *role == Role::Value)?;
+            Some(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims })
+        });
         let Some((shape, dims)) = grid::widest(shaped) else {
-            let unknown = tree.names().first().map(|name| of_dimension(schema, name, &[], true).1);
-            if let (Some(name), Some(Answer::Unknown(known))) =
-                (tree.names().first(), unknown.map(|m| m.answer))
-            {
+            let mut values = tree.names().iter().zip(&roles).filter(|(_, role)| **role == Role::Value);
+            let first = values.next().map(|(name, _)| name);
+            let unknown = first.map(|name| of_dimension(schema, name, &[], true).1);
+            if let (Some(name), Some(Answer::Unknown(known))) = (first, unknown.map(|m| m.answer)) {
                 let near = drystone_suggest::did_you_mean(name.path(), known.iter().map(String::as_str));
                 let near = near.map(|near| format!("; {near}")).unwrap_or_default();
                 return Err(Error::invalid(format!("`{}`: there is no such variable{near}", spelt(name))));
@@ -138,13 +137,14 @@ impl Derivation {
         };
         let (mut origins, mut types, mut meanings) = (Vec::new(), Vec::new(), Vec::new());
         let mut steps = false;
-        for ((name, variable), is_value) in tree.names().iter().zip(&found).zip(&values) {
+        for ((name, variable), role) in tree.names().iter().zip(&found).zip(&roles) {
+            let is_value = *role == Role::Value;
             let (origin, meaning) = match variable {
                 Some(variable) => {
                     steps |= variable.steps;
-                    of_variable(name, variable, (&shape, &dims), *is_value)?
+                    of_variable(name, variable, (&shape, &dims), is_value)?
                 }
-                None => of_dimension(schema, name, &dims, *is_value),
+                None => of_dimension(schema, name, &dims, is_value),
             };
             types.push(match &meaning.answer {
                 Answer::Type(dtype) => *dtype,
@@ -196,26 +196,6 @@ pub(crate) fn expression_edge(edge: Edge) -> drystone_expression::Edge {
         Edge::Periodic => drystone_expression::Edge::Periodic,
         Edge::Nan => drystone_expression::Edge::Nan,
     }
-}
-
-/// For each name, whether its values are used. Other names denote dimensions only.
-fn values_of(tree: &Tree) -> Vec<bool> {
-    let nodes = tree.nodes();
-    let (mut seen, mut out) = (vec![false; nodes.len()], vec![false; tree.names().len()]);
-    if let Some(last) = seen.last_mut() {
-        *last = true;
-    }
-    for (n, node) in nodes.iter().enumerate().rev() {
-        if !seen[n] {
-            continue;
-        }
-        match *node {
-            Node::Name(name) => out[usize::from(name)] = true,
-            Node::Stencil(_, of, ..) | Node::Over(_, of, _) => seen[of.index()] = true,
-            node => node.operands().for_each(|of| seen[of.index()] = true),
-        }
-    }
-    out
 }
 
 /// The meaning of a name that denotes a variable.
@@ -303,7 +283,8 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
         Edge::ALL[drystone_expression::Edge::ALL.iter().position(|one| *one == edge).unwrap_or_default()];
     let (tree, inputs) = read(schema, &new.text).map_err(|wrong| bad(wrong.render(&new.text)))?;
     refuse_bare_times(schema, &tree).map_err(|wrong| bad(wrong.to_string()))?;
-    if tree.names().iter().any(|name| name.path() == path) {
+    if tree.names().iter().zip(tree.roles()).any(|(name, role)| name.path() == path && role > Role::Function)
+    {
         return Err(bad("it would be derived from itself; choose another name".into()));
     }
     let mut derived =
@@ -389,8 +370,8 @@ fn read(schema: &Schema, text: &str) -> std::result::Result<(Tree, Vec<Input>), 
 
 /// The dimensions of the grid of the variables whose values a tree uses. Names are empty where dimensions have none.
 fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
-    let values = values_of(tree);
-    let named = tree.names().iter().zip(&values).filter(|(_, is_value)| **is_value);
+    let roles = tree.roles();
+    let named = tree.names().iter().zip(&roles).filter(|(_, role)| **role == Role::Value);
     let found: Vec<(&str, &Variable)> =
         named.filter_map(|(name, _)| Some((name.path(), schema.resolve(name.path())?))).collect();
     let shaped = found.iter().map(|(name, v)| Shaped { name, shape: &v.shape, dims: &v.dims });
@@ -404,16 +385,17 @@ fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
 /// The variables that the names of a tree denote: by their paths, and coordinates of dimensions in the groups of
 /// these variables.
 fn inputs_of(schema: &Schema, tree: &Tree) -> Vec<Input> {
-    let values = values_of(tree);
+    let roles = tree.roles();
+    let named = || tree.names().iter().zip(&roles);
     let mut found: BTreeMap<&str, u32> = BTreeMap::new();
     let mut groups: BTreeSet<String> = BTreeSet::new();
-    for (name, _) in tree.names().iter().zip(&values).filter(|(_, is_value)| **is_value) {
+    for (name, _) in named().filter(|(_, role)| **role == Role::Value) {
         if let Some(variable) = schema.resolve(name.path()) {
             found.insert(name.path(), variable.id);
             groups.insert(schema.follow(name.path()).unwrap_or_default());
         }
     }
-    for name in tree.names() {
+    for (name, _) in named().filter(|(_, role)| **role > Role::Function) {
         if !found.contains_key(name.path())
             && let Some(variable) = groups.iter().find_map(|path| coordinate(schema, path, name.path()))
         {
@@ -464,7 +446,7 @@ fn check_nesting(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
     )))
 }
 
-fn scalar_of(dtype: Type) -> Scalar {
+pub(crate) fn scalar_of(dtype: Type) -> Scalar {
     match dtype {
         Type::Bool => Scalar::Bool,
         Type::I1 => Scalar::I8,

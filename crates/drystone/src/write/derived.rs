@@ -62,6 +62,8 @@ struct Asked<'a> {
     /// Keys of steps (step + 1, 0 without step); `None`: all.
     steps: Option<&'a BTreeSet<u64>>,
     budget: u64,
+    /// Takes the failures of single variables; `None`: the first one ends the call.
+    failures: Option<&'a mut Vec<String>>,
 }
 
 /// Stores the values that a commit makes necessary. A failure is only added to the commit's notes.
@@ -69,8 +71,10 @@ pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
     if !done.changed || done.touched.is_empty() {
         return done;
     }
-    let asked = Asked { paths: None, steps: Some(&done.touched), budget: BUDGET };
-    match fill(inner, &done.snapshot, &asked) {
+    let mut failures = Vec::new();
+    let asked =
+        Asked { paths: None, steps: Some(&done.touched), budget: BUDGET, failures: Some(&mut failures) };
+    match fill(inner, &done.snapshot, asked) {
         Ok((report, snapshot)) => {
             done.snapshot = snapshot.unwrap_or(done.snapshot);
             if report.left > 0 {
@@ -85,6 +89,7 @@ pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
             done.notes.push(format!("values of derived variables were not stored, reads compute them: {e}"))
         }
     }
+    done.notes.extend(failures);
     done
 }
 
@@ -110,16 +115,17 @@ impl Container {
         }
         let keys: Option<BTreeSet<u64>> =
             steps.map(|steps| steps.iter().map(|step| step + 1).chain([0]).collect());
-        let asked = Asked { paths, steps: keys.as_ref(), budget: budget.unwrap_or(u64::MAX) };
-        Ok(fill(&self.inner, &snapshot, &asked)?.0)
+        let asked = Asked { paths, steps: keys.as_ref(), budget: budget.unwrap_or(u64::MAX), failures: None };
+        Ok(fill(&self.inner, &snapshot, asked)?.0)
     }
 }
 
-/// Stores outdated values of a snapshot. Returns the snapshot that contains them, if any were stored.
+/// Stores outdated values of a snapshot. What was stored before a failure of one variable stays if others follow.
+/// Returns the snapshot that contains the values, if any were stored.
 fn fill(
     inner: &Arc<Inner>,
     snapshot: &Arc<Snapshot>,
-    asked: &Asked<'_>,
+    mut asked: Asked<'_>,
 ) -> Result<(StoredDerived, Option<Arc<Snapshot>>)> {
     let mut filling =
         Filling { inner, snapshot, writer: None, report: StoredDerived::default(), budget: asked.budget };
@@ -134,15 +140,11 @@ fn fill(
         if asked.paths.is_some_and(|paths| !paths.iter().any(named)) {
             continue;
         }
-        let reading = Reading::open(inner.clone(), snapshot.clone(), path, variable.clone(), None)?.unnoted();
-        let steps: Vec<Option<u64>> = match variable.steps {
-            false => vec![None],
-            true => reading.steps()?.into_iter().map(Some).collect(),
-        };
-        for step in steps {
-            let key = step.map_or(0, |step| step + 1);
-            if asked.steps.is_none_or(|steps| steps.contains(&key)) {
-                filling.step(&reading, path, variable, step)?;
+        match (filling.variable(path, variable, asked.steps), &mut asked.failures) {
+            (Ok(()), _) => {}
+            (Err(e), None) => return Err(e),
+            (Err(e), Some(failures)) => {
+                failures.push(format!("values of \"{path}\" were not stored, reads compute them: {e}"));
             }
         }
     }
@@ -174,17 +176,50 @@ impl Filling<'_> {
         Ok(self.writer.insert(writer).clone())
     }
 
+    /// Stores one variable, at all steps or some.
+    fn variable(&mut self, path: &str, variable: &Variable, steps: Option<&BTreeSet<u64>>) -> Result<()> {
+        let reading =
+            Reading::open(self.inner.clone(), self.snapshot.clone(), path, variable.clone(), None)?.unnoted();
+        let all: Vec<Option<u64>> = match variable.steps {
+            false => vec![None],
+            true => reading.steps()?.into_iter().map(Some).collect(),
+        };
+        for step in all {
+            let key = step.map_or(0, |step| step + 1);
+            if steps.is_none_or(|steps| steps.contains(&key)) {
+                self.step(&reading, path, variable, step)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Stores one variable at one step.
     fn step(&mut self, reading: &Reading, path: &str, variable: &Variable, step: Option<u64>) -> Result<()> {
         let boxes = reading.outdated(step.unwrap_or(0), MOST)?;
         if boxes.is_empty() {
             return Ok(());
         }
+        let mut begun = false;
+        let done = self.boxes(reading, (path, variable), step, &boxes, &mut begun);
+        if begun && step.is_some() {
+            self.writer()?.end_step()?;
+        }
+        done
+    }
+
+    /// Stores boxes of one variable at one step. `begun` becomes true if the writer's step was begun.
+    fn boxes(
+        &mut self,
+        reading: &Reading,
+        (path, variable): (&str, &Variable),
+        step: Option<u64>,
+        boxes: &[Selection],
+        begun: &mut bool,
+    ) -> Result<()> {
         let bounds = reading.stored_kind() == Some(Kind::Bounds);
         let own = stored_form(variable, bounds);
         let item = u64::from(reading.item());
-        let mut begun = false;
-        for part in &boxes {
+        for part in boxes {
             let bytes = part.cells().unwrap_or(u64::MAX).saturating_mul(item);
             if self.report.bytes.saturating_add(bytes) > self.budget || self.report.blocks >= MOST_BLOCKS {
                 self.report.left += 1;
@@ -195,17 +230,14 @@ impl Filling<'_> {
             self.report.cells += part.cells().unwrap_or(0);
             for (offset, count, values) in &parts {
                 let writer = self.writer()?;
-                if !begun && let Some(step) = step {
+                if !*begun && let Some(step) = step {
                     writer.begin_step(Some(step), false)?;
                 }
-                begun = true;
+                *begun = true;
                 let source = Source::dense(values, count, item as usize)?;
                 writer.put_to((path, &own), &own.dtype, &source, Some(offset))?;
                 self.report.blocks += 1;
             }
-        }
-        if begun && step.is_some() {
-            self.writer()?.end_step()?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! stages    cuts a tree into stages: inputs, neighbours, differences, reductions, and programs between them
 //! reach     the cells of each stage that a box of the result needs: the halo, known before anything is read
 //! runner    evaluates the stages over a box           kernel    differences         reduce    reductions
+//! call      tiles of registered functions
 //! gather    copies of boxes                           values    vectors of any type      spare     reused memory
 //! ```
 //!
@@ -14,6 +15,7 @@
 //!   wrote them;
 //! - reductions add up in row-major order of the domain.
 
+mod call;
 mod gather;
 mod kernel;
 mod reach;
@@ -23,6 +25,11 @@ mod spare;
 mod stages;
 mod values;
 
+/// First and end position (half-open) along each axis of a stage. Positions beyond the domain are negative or
+/// at least its extent.
+type Box = Vec<(i64, i64)>;
+
+pub use call::{Called, Tile};
 pub use reach::Reach;
 pub use runner::{Act, Cells, Runner};
 pub use spare::Spare;

@@ -1,12 +1,9 @@
 //! The cells of each stage that a box of the result needs, known before anything is read.
 
+use super::Box;
 use super::stages::{Edge, Field, What};
 use crate::error::{Error, Kind};
 use crate::tree::Stencil;
-
-/// First and end position (half-open) along each axis of a stage. Positions beyond the domain are negative or
-/// at least its extent.
-pub(super) type Box = Vec<(i64, i64)>;
 
 /// The cells of one name that a box of the result needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +38,11 @@ impl Field {
                 What::Shift(_, offsets) => {
                     for &(axis, by) in offsets {
                         need(axis, by.unsigned_abs() + 1, "a neighbour needs")?;
+                    }
+                }
+                What::Call(call) => {
+                    for (axis, halo) in stage.axes.iter().zip(&call.halo) {
+                        need(*axis, halo.unsigned_abs() + 1, "the halo needs")?;
                     }
                 }
                 What::Difference(op, _, axis, _) => {
@@ -88,6 +90,16 @@ impl Field {
                         };
                     }
                     join(&mut need[*of], &part);
+                }
+                What::Call(call) => {
+                    let mut part = call.grown(&own);
+                    if self.edge == Edge::OneSided {
+                        for (axis, side) in stage.axes.iter().zip(part.iter_mut()) {
+                            let n = extents[*axis] as i64;
+                            *side = (side.0.clamp(0, n), side.1.clamp(0, n));
+                        }
+                    }
+                    join(&mut need[call.of], &part);
                 }
                 What::Difference(op, of, along, _) => {
                     let mut part = own;

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::Box;
+use super::call::{Called, Tile};
 use super::gather::{Gather, OUTSIDE};
 use super::kernel::{self, Distances, Float};
-use super::reach::Box;
 use super::reduce::Reducing;
 use super::spare::Spare;
 use super::stages::{Edge, Field, Spacing, What};
@@ -32,6 +33,9 @@ pub trait Cells {
 
     /// The value of an unwritten cell of a name: one value.
     fn fill(&mut self, name: usize) -> Values;
+
+    /// The values that a registered function computes for a tile. Errors: a function that is not known, or fails.
+    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values, Self::Error>;
 
     /// All values of a coordinate, by the index of its name: the coordinates of the cells along an axis.
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Self::Error>;
@@ -214,6 +218,7 @@ impl<'f> Runner<'f> {
             if boxes[n].is_some() {
                 match &stage.what {
                     What::Shift(of, _) | What::Difference(_, of, ..) => last_use[*of] = n,
+                    What::Call(call) => last_use[call.of] = n,
                     What::Compute(_, of) => of.iter().for_each(|&of| last_use[of] = n),
                     What::Input(_) | What::Reduce(..) => {}
                 }
@@ -247,6 +252,7 @@ impl<'f> Runner<'f> {
                     }
                     self.difference(*op, *of, *axis, &distances, n, &own, &done, spare)?
                 }
+                What::Call(call) => self.call(call, n, &own, &done, cells, spare)?,
                 What::Compute(program, of) => self.compute(n, program, of, &own, &done, spare)?,
             };
             done.own[n] = Some((own, array));
@@ -379,6 +385,38 @@ impl<'f> Runner<'f> {
         let gather = Gather::new(&strides(&shape(had)).into_iter().zip(places).collect::<Vec<_>>());
         let known = array.known.as_ref().map(|known| copied(&gather, known, 0));
         Ok(Array { values: gather.values(&array.values, spare), known })
+    }
+
+    /// Calls a registered function for a box. A cell is known if all cells in its halo are.
+    fn call<C: Cells>(
+        &self,
+        call: &Called,
+        n: usize,
+        own: &Box,
+        done: &Found<'_>,
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<Array, C::Error> {
+        let (had, array) = taken(done, call.of)?;
+        let axes = &self.field.stages[n].axes;
+        let around = call.grown(own);
+        if volume(own) == 0 {
+            return Ok(Array { values: spare.take(call.to, 0), known: None });
+        }
+        let mut sources = Vec::with_capacity(axes.len());
+        for ((axis, &(lo, hi)), &(first, _)) in axes.iter().zip(&around).zip(had) {
+            let last = self.extents[*axis] as i64 - 1;
+            let one_sided = self.field.edge == Edge::OneSided;
+            let place = |p: i64| if one_sided { p.clamp(0, last) } else { p };
+            sources.push((lo..hi).map(|p| (place(p) - first) as usize).collect::<Vec<_>>());
+        }
+        let gather = Gather::new(&strides(&shape(had)).into_iter().zip(sources).collect::<Vec<_>>());
+        let known = array.known.as_ref().map(|known| call.known(&copied(&gather, known, 0), own));
+        let given = gather.values(&array.values, spare);
+        let tile = Tile { axes, lo: &places(own).0, shape: &shape(own), values: &given };
+        let values = cells.call(call, tile)?;
+        spare.give(Array { values: given, known: None });
+        self.checked(Array { values, known }, own, n)
     }
 
     #[allow(clippy::too_many_arguments, reason = "one difference has that many parts")]

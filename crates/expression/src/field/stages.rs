@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::call::Called;
 use crate::builder::Builder;
 use crate::check::Answer;
 use crate::error::{Error, Kind};
@@ -80,6 +81,8 @@ pub(super) enum What {
     Difference(Stencil, usize, usize, Spacing),
     /// A reduction over some axes.
     Reduce(Over, usize, Vec<usize>),
+    /// A registered function of another stage.
+    Call(Called),
     /// A program whose inputs are other stages.
     Compute(Box<Program>, Vec<usize>),
 }
@@ -182,7 +185,9 @@ impl Field {
 
     /// True if a value may depend on cells other than its own.
     pub fn reaches(&self) -> bool {
-        self.stages.iter().any(|stage| matches!(stage.what, What::Shift(..) | What::Difference(..)))
+        self.stages
+            .iter()
+            .any(|stage| matches!(stage.what, What::Shift(..) | What::Difference(..) | What::Call(_)))
     }
 
     /// The longest chain of stages in which each needs neighbours of the one before.
@@ -192,6 +197,8 @@ impl Field {
             depth.push(match &stage.what {
                 What::Input(_) | What::Reduce(..) => 0,
                 What::Shift(of, _) | What::Difference(_, of, ..) => depth[*of] + 1,
+                // A call takes as long as a few operations, so its parts are as large as those of two.
+                What::Call(call) => depth[call.of] + 2,
                 What::Compute(_, of) => of.iter().map(|&of| depth[of]).max().unwrap_or(0),
             });
         }
@@ -253,7 +260,7 @@ impl Cutter<'_> {
         seen[id.index()] = true;
         for n in (0..=id.index()).rev() {
             if seen[n] {
-                for operand in self.values_of(self.tree.nodes()[n]) {
+                for operand in self.tree.nodes()[n].value_operands() {
                     seen[operand.index()] = true;
                 }
             }
@@ -261,17 +268,12 @@ impl Cutter<'_> {
         (0..=id.index()).filter(|&n| seen[n]).map(|n| NodeId(n as u16)).collect()
     }
 
-    /// The operands whose values a node reads.
-    fn values_of(&self, node: Node) -> Vec<NodeId> {
-        match node {
-            Node::Stencil(_, of, ..) | Node::Over(_, of, _) => vec![of],
-            node => node.operands().collect(),
-        }
-    }
-
     /// Whether a node is a stage of its own, which programs take as input.
     fn is_leaf(&self, id: NodeId) -> bool {
-        matches!(self.tree.nodes()[id.index()], Node::Name(_) | Node::Stencil(..) | Node::Over(..))
+        matches!(
+            self.tree.nodes()[id.index()],
+            Node::Name(_) | Node::Stencil(..) | Node::Over(..) | Node::Call(..)
+        )
     }
 
     fn located(&self, error: Error, id: NodeId) -> Error {
@@ -360,7 +362,39 @@ impl Cutter<'_> {
                 let axes = own.into_iter().filter(|axis| !reduced.contains(axis)).collect();
                 Ok(self.push(What::Reduce(op, of, reduced), dtype, axes, nested, text))
             }
+            Node::Call(to, function, of, halo) => {
+                let Node::Name(name) = self.tree.nodes()[function.index()] else {
+                    return Err(Error::new(Kind::Argument, "the name of a function is expected"));
+                };
+                let function = self.tree.names()[usize::from(name)].path().to_owned();
+                let of = self.computed(of, None)?;
+                let axes = self.stages[of].axes.clone();
+                let halo = self.halo(halo, axes.len()).map_err(|found| {
+                    Error::new(Kind::Type, format!("`{text}`: {found}"))
+                        .help("give one number of cells, or one for each dimension")
+                })?;
+                let nested = self.nested[of];
+                let call = Called { function, of, from: self.stages[of].dtype, to, halo };
+                Ok(self.push(What::Call(call), to, axes, nested, text))
+            }
             _ => Err(Error::new(Kind::Argument, "a leaf is expected")),
+        }
+    }
+
+    /// The cells of halo along each axis.
+    fn halo(&self, halo: Option<NodeId>, axes: usize) -> Result<Vec<i64>, String> {
+        let cells = |id: NodeId| match self.tree.nodes()[id.index()] {
+            Node::Integer(n) => i64::try_from(n).unwrap_or(i64::MAX),
+            _ => i64::MAX,
+        };
+        let given: Vec<i64> =
+            halo.map(|halo| self.tree.listed(halo)).unwrap_or_default().into_iter().map(cells).collect();
+        match given[..] {
+            _ if axes == 0 => Err("its argument has no dimensions".to_owned()),
+            [] => Ok(vec![0; axes]),
+            [one] => Ok(vec![one; axes]),
+            _ if given.len() == axes => Ok(given),
+            _ => Err(format!("the halo has {} numbers; its argument has {axes} dimensions", given.len())),
         }
     }
 

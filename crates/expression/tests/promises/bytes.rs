@@ -13,7 +13,7 @@ fn folder() -> PathBuf {
 }
 
 /// The texts of the vectors. They were written once; a reader of any version reads them.
-const VECTORS: [(&str, &str); 7] = [
+const VECTORS: [(&str, &str); 8] = [
     ("v1_condition", "p > 3e-5 & (abs(u) < 1 | mask == 2)"),
     ("v1_speed", "sqrt(u * u + v * v)"),
     ("v1_names", "`fields/p`.x[x+1, y-2] - `a``b` * `not`[`time step`-64]"),
@@ -36,6 +36,10 @@ const VECTORS: [(&str, &str); 7] = [
         "v1_fields",
         "vector(diff(u, x), diff(v, y, 2), diff2(u, 0), diff2(u, x, 0.5), mean(sum(u, x, y)), amin(u, x), amax(u), \
          count(u > 0.0, y), i8(any(u > 0.0)), i8(all(u > 0.0, x)))",
+    ),
+    (
+        "v1_apply",
+        "vector(apply(smooth, u, f4), apply(`my-filter.2`, u * u, f8, 1), apply(smooth, u, bool, 2, 0, 1))",
     ),
 ];
 

@@ -1,7 +1,8 @@
 //! Neighbours, differences and reductions: equal to a model without tiles, bit for bit for any division into boxes.
 
 use drystone_expression::{
-    Answer, Array, Cells, Edge, Error, Field, Meaning, Runner, Spare, Tree, Type, Values, parse_along,
+    Answer, Array, Called, Cells, Edge, Error, Field, Meaning, Runner, Spare, Tile, Tree, Type, Values,
+    parse, parse_along,
 };
 
 use crate::random::Random;
@@ -39,6 +40,20 @@ impl Cells for Memory {
 
     fn fill(&mut self, _: usize) -> Values {
         Values::F8(vec![-7.0])
+    }
+
+    /// The sum of the cells in the halo, in row-major order, starting with the first.
+    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values, Error> {
+        let Values::F8(from) = tile.values else { panic!("another type") };
+        let width = |d: usize| tile.shape[d] + 2 * call.halo[d] as usize;
+        let boxed = |shape: &dyn Fn(usize) -> usize| {
+            (0..tile.shape.len()).fold(vec![0], |places, d| {
+                places.iter().flat_map(|p| (0..shape(d)).map(move |at| p * width(d) + at)).collect()
+            })
+        };
+        let window: Vec<usize> = boxed(&|d| 2 * call.halo[d] as usize + 1);
+        let sum = |first: usize| window[1..].iter().fold(from[first], |sum, at| sum + from[first + at]);
+        Ok(Values::F8(boxed(&|d| tile.shape[d]).into_iter().map(sum).collect()))
     }
 
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Error> {
@@ -103,7 +118,10 @@ fn bits(array: &Array) -> Vec<Option<u64>> {
     (0..array.values.count()).map(|n| known(n).then(|| value(n))).collect()
 }
 
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 17] = [
+    "apply(sum, u, f8, 1, 0, 2)",
+    "apply(sum, diff(u, y) * v, f8, 1) + mean(w)",
+    "diff(apply(sum, a, f8, 2), y, 1)",
     "u[x+1] - u[x-1] + u[y+2, z-1]",
     "diff(u, x)",
     "diff(u, y, 0.5) + diff(u, z)",
@@ -172,13 +190,74 @@ fn the_bits_of_a_cell_do_not_depend_on_the_box_it_is_in() {
     }
 }
 
+#[test]
+fn a_registered_function_gets_its_neighbours_and_the_edge_as_expressions_do() {
+    let extents = [4u64, 5, 6];
+    let same = [
+        ("apply(sum, u, f8)", "u"),
+        ("apply(sum, u, f8, 0, 0, 1)", "u[x-1] + u + u[x+1]"),
+        ("apply(sum, u * v, f8, 1, 0, 0) - a", "u[z-1] * v[z-1] + u * v + u[z+1] * v[z+1] - a"),
+        (
+            "apply(sum, u, f8, 0, 1, 1)",
+            "u[y-1,x-1] + u[y-1] + u[y-1,x+1] + u[x-1] + u + u[x+1] + u[y+1,x-1] + u[y+1] + u[y+1,x+1]",
+        ),
+    ];
+    for (called, written) in same {
+        let (called, written) = (tree(called), tree(written));
+        for edge in Edge::ALL {
+            for holes in [false, true] {
+                let values = |tree: &Tree| {
+                    let (mut memory, meanings) = memory(tree, &extents, holes);
+                    let field = Field::new(tree, &dims(), &meanings, edge).unwrap();
+                    evaluate(&field, &mut memory, &[0; 3], &extents)
+                };
+                assert_eq!(values(&called), values(&written), "{called} {edge:?} {holes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_calls_of_registered_functions_are_refused() {
+    for (text, found) in [
+        ("apply(sum, u)", "a function, its argument and the type"),
+        ("apply(sum, u, 3)", "the type of the result"),
+        ("apply(sum, u, complex)", "the type of the result"),
+        ("apply(u + v, u, f4)", "by its name"),
+        ("apply(`a b`, u, f4)", "by its name"),
+        ("apply(f.g, u, f4)", "by its name"),
+        ("apply(sum, vector(u, v), f4)", "a vector"),
+        ("apply(sum, u, f4, -1)", "from 0 to 1024"),
+        ("apply(sum, u, f4, 1025)", "from 0 to 1024"),
+        ("apply(sum, u, f4, x)", "from 0 to 1024"),
+    ] {
+        match parse(text) {
+            Ok(tree) => panic!("{text} became {tree}"),
+            Err(error) => assert!(error.to_string().contains(found), "{text}: {error}"),
+        }
+    }
+    for (text, found) in
+        [("apply(sum, u, f8, 1, 1)", "has 2 numbers"), ("apply(sum, mean(u), f8, 1)", "has no dimensions")]
+    {
+        let tree = tree(text);
+        let (_, meanings) = memory(&tree, &[4, 5, 6], false);
+        let error = Field::new(&tree, &dims(), &meanings, Edge::Fill).unwrap_err();
+        assert!(error.to_string().contains(found), "{text}: {error}");
+    }
+}
+
 /// A large box is computed in parts; its cells have the bits that they have in small boxes.
 #[test]
 fn a_box_that_is_computed_in_parts_has_the_bits_of_small_boxes() {
     let extents = [3u64, 40, 600];
-    for text in
-        ["u * v - 2", "diff(u, y) + diff2(v, z, 0.5)", "curl(u, v, w)", "diff(diff(u, y), x) + a", "grad(u)"]
-    {
+    for text in [
+        "u * v - 2",
+        "diff(u, y) + diff2(v, z, 0.5)",
+        "curl(u, v, w)",
+        "diff(diff(u, y), x) + a",
+        "grad(u)",
+        "apply(sum, u + a, f8, 1)",
+    ] {
         let tree = tree(text);
         for (edge, holes) in [(Edge::OneSided, false), (Edge::Nan, true), (Edge::Fill, false)] {
             let (mut memory, meanings) = memory(&tree, &extents, holes);

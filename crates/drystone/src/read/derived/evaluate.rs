@@ -1,12 +1,14 @@
 //! Evaluates a definition over boxes, with the values of its inputs.
 
-use drystone_expression::{Array, Cells, Edge, Runner, Spare, Values};
+use drystone_expression::{Array, Called, Cells, Edge, Runner, Spare, Tile, Values};
+use drystone_format::dtype::Scalar;
+use drystone_function::{Aligned, Declared, Functions, Job};
 use drystone_plan::selection::{Axis, Selection};
 
 use super::Computed;
-use super::memory::{bytes_mut, dense, target};
+use super::memory::{bytes, bytes_mut, dense, target};
 use crate::read::{ReadReport, Reading};
-use crate::schema::derived::Origin;
+use crate::schema::derived::{Origin, scalar_of};
 use crate::{Error, Result};
 
 /// Receives the first and last position of a part, and its values.
@@ -283,6 +285,28 @@ impl Cells for Inputs<'_> {
         values
     }
 
+    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values> {
+        let function = Functions::of_process().find(&call.function)?;
+        require_fit(function.declared(), call)?;
+        let (given, _) = bytes(tile.values);
+        let count: Vec<u64> = tile.shape.iter().map(|n| *n as u64).collect();
+        let offset = tile.axes.iter().zip(tile.lo).map(|(axis, lo)| self.cells[*axis].cell(*lo)).collect();
+        let step = self.computed.derivation.steps.then_some(self.step);
+        let mut values = Values::new(call.to, tile.shape.iter().product());
+        let job = |_| -> Result<Job> {
+            let mut input = Aligned::zeros(given.len())
+                .ok_or_else(|| Error::invalid("a tile does not fit into memory"))?;
+            input.bytes_mut().copy_from_slice(given);
+            Ok(Job { step, offset: Vec::clone(&offset), count: count.clone(), input })
+        };
+        function.run(1, &mut { job }, &mut |_, made| {
+            let (to, _) = bytes_mut(&mut values);
+            let len = to.len().min(made.len());
+            to[..len].copy_from_slice(&made[..len]);
+        })?;
+        Ok(values)
+    }
+
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>> {
         let computed = self.computed;
         let Some(reading) = &computed.inputs[name] else {
@@ -313,6 +337,23 @@ impl Inputs<'_> {
         let voids = if has_voids { reading.voids(0, &selection)? } else { Vec::new() };
         Ok(Array { values, known: (!voids.is_empty()).then(|| vec![0; count as usize]) })
     }
+}
+
+/// Refuses a function whose declaration differs from the call in the definition.
+fn require_fit(declared: &Declared, call: &Called) -> Result<()> {
+    let shown = |input: Scalar, output: Scalar, halo: &[u64]| {
+        format!("{} to {} with the halo {halo:?}", input.name(), output.name())
+    };
+    let halo: Vec<u64> = call.halo.iter().map(|cells| cells.unsigned_abs()).collect();
+    let wanted = shown(scalar_of(call.from), scalar_of(call.to), &halo);
+    let found = shown(declared.input, declared.output, &declared.halo);
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the definition calls function {:?} for {wanted}; the registered one is for {found}",
+        call.function
+    )))
 }
 
 fn floats(values: &Values) -> Vec<f64> {

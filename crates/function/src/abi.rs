@@ -1,120 +1,21 @@
-//! Registered functions over tiles: crates/capi/include/drystone_function.h, version 1.
-//!
-//! A function has a name here, and a library or an address that only the owner of the process gives: the configuration
-//! of a server, or the program itself. Requests and containers hold names, never libraries.
-//!
-//! Invariants
-//! - a call has memory of its own, so a function that a deadline leaves behind touches nothing else;
-//! - while a call is left behind, the function is not called again;
-//! - a function that does not declare itself thread-safe is called by one thread at a time.
+//! The call of a function: crates/capi/include/drystone_function.h, version 1.
 
-use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use drystone::Result;
-use drystone::format::dtype::Scalar;
+use drystone_format::dtype::Scalar;
 
-use super::error::{invalid, not_found};
-use super::sync::lock;
+use crate::declared::{Declared, NDIM, code};
+use crate::{Error, Result, lock};
 
-/// The most dimensions of a tile.
-const NDIM: usize = 8;
-/// The widest halo, in cells.
-const HALO: u64 = 1024;
-/// The longest name, in bytes.
-const NAME: usize = 64;
 /// Bytes for a message of the function.
 const MESSAGE: usize = 512;
 /// Bytes before and behind an output tile, which detect writes outside it.
 const GUARD: usize = 64;
 const GUARDED: u8 = 0xA5;
-
-/// The properties of a function, as its owner declares them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
-    /// The name by which rules name it.
-    pub name: String,
-    /// The type that it reads.
-    pub input: Scalar,
-    /// The type that it writes.
-    pub output: Scalar,
-    /// The cells that it needs on each side, by dimension. Tiles have as many dimensions.
-    pub halo: Vec<u64>,
-    /// Whether several threads may call it at once.
-    pub thread_safe: bool,
-    /// The time for the results of one release.
-    pub deadline: Duration,
-    /// The most bytes of a release and its results.
-    pub memory: u64,
-}
-
-impl Declared {
-    /// The default of `deadline`.
-    pub const DEADLINE: Duration = Duration::from_secs(10);
-    /// The default of `memory`.
-    pub const MEMORY: u64 = 256 << 20;
-
-    /// Checks the declaration. Errors name the value.
-    pub fn check(&self) -> Result<()> {
-        if !is_name(&self.name) {
-            return Err(invalid(format!(
-                "{:?} is no name of a function: it has 1 to {NAME} letters, digits, '_', '-' and '.'",
-                self.name
-            )));
-        }
-        if self.halo.is_empty() || self.halo.len() > NDIM {
-            return Err(invalid(format!("a function has 1 to {NDIM} dimensions, not {}", self.halo.len())));
-        }
-        if let Some(halo) = self.halo.iter().find(|halo| **halo > HALO) {
-            return Err(invalid(format!("a halo has at most {HALO} cells, not {halo}")));
-        }
-        for scalar in [self.input, self.output] {
-            code(scalar).ok_or_else(|| {
-                invalid(format!("functions take truth values, integers and floats, not {}", scalar.name()))
-            })?;
-        }
-        if self.deadline.is_zero() {
-            return Err(invalid("a deadline is longer than 0"));
-        }
-        Ok(())
-    }
-}
-
-/// Whether a text can be the name of a function.
-pub(super) fn is_name(name: &str) -> bool {
-    let is_sound = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
-    (1..=NAME).contains(&name.len()) && name.bytes().all(is_sound)
-}
-
-/// The element type of a text: `f4`, or NumPy's name, as `float32`.
-pub fn element_type(text: &str) -> Option<Scalar> {
-    let short = |scalar: Scalar| {
-        code(scalar).is_some_and(|code| {
-            let kind = char::from(u8::try_from(code >> 8).unwrap_or(0));
-            text.strip_prefix(kind).is_some_and(|size| size == scalar.size().to_string())
-        })
-    };
-    Scalar::all()
-        .find(|scalar| short(*scalar))
-        .or_else(|| Scalar::parse(text).filter(|scalar| code(*scalar).is_some()))
-}
-
-/// The header's code of a type: the letter of NumPy's kind, and the size.
-fn code(scalar: Scalar) -> Option<u32> {
-    use Scalar::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-    let kind = match scalar {
-        Bool => b'b',
-        I8 | I16 | I32 | I64 => b'i',
-        U8 | U16 | U32 | U64 => b'u',
-        F16 | F32 | F64 => b'f',
-        _ => return None,
-    };
-    Some(u32::from(kind) << 8 | scalar.size())
-}
 
 /// `struct drystone_tile`.
 #[repr(C)]
@@ -131,42 +32,62 @@ struct Tile {
     message: *mut c_char,
 }
 
+/// `struct drystone_function`.
+#[repr(C)]
+pub struct Described {
+    struct_size: u32,
+    version: u32,
+    flags: u32,
+    in_type: u32,
+    out_type: u32,
+    ndim: u32,
+    halo: [u32; NDIM],
+    call: Option<Call>,
+    state: *mut c_void,
+}
+
+/// The version of the interface.
+const VERSION: u32 = 1;
+/// The flag of functions that several threads may call.
+const THREAD_SAFE: u32 = 2;
+
 /// `drystone_function_call`.
 type Call = unsafe extern "C" fn(*const Tile, usize, *mut Tile, *mut c_void) -> c_int;
 
 /// Bytes that are aligned for every element.
-#[derive(Default)]
-pub(super) struct Aligned {
+#[derive(Debug, Default)]
+pub struct Aligned {
     words: Vec<u64>,
     len: usize,
 }
 
 impl Aligned {
     /// Zeros. `None`: there is no such memory.
-    pub(super) fn zeros(len: usize) -> Option<Aligned> {
+    pub fn zeros(len: usize) -> Option<Aligned> {
         let (many, mut words) = (len.div_ceil(8), Vec::new());
         words.try_reserve_exact(many).ok()?;
         words.resize(many, 0);
         Some(Aligned { words, len })
     }
 
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// The bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the words have at least `len` bytes, and every byte pattern is a word.
         unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.len) }
     }
 }
 
 /// A tile that a function is called for.
-pub(super) struct Job {
-    /// Its number among the tiles of a release.
-    pub(super) number: usize,
-    pub(super) step: Option<u64>,
+#[derive(Debug)]
+pub struct Job {
+    /// The step; `None` without steps.
+    pub step: Option<u64>,
     /// The first cell of the output.
-    pub(super) offset: Vec<u64>,
+    pub offset: Vec<u64>,
     /// Extents of the output.
-    pub(super) count: Vec<u64>,
+    pub count: Vec<u64>,
     /// The input with its halo.
-    pub(super) input: Aligned,
+    pub input: Aligned,
 }
 
 /// A registered function.
@@ -191,7 +112,7 @@ impl Function {
     pub fn load(declared: Declared, library: &Path, symbol: &str) -> Result<Function> {
         declared.check()?;
         let cannot = |error: libloading::Error| {
-            invalid(format!("{symbol:?} of the library {} cannot be used: {error}", library.display()))
+            Error::Invalid(format!("{symbol:?} of the library {} cannot be used: {error}", library.display()))
         };
         // SAFETY: the owner of the process names the library, whose initialisers run with its rights.
         let library = unsafe { libloading::Library::new(library) }.map_err(cannot)?;
@@ -210,11 +131,52 @@ impl Function {
     pub unsafe fn at(declared: Declared, address: usize, state: usize) -> Result<Function> {
         declared.check()?;
         if address == 0 {
-            return Err(invalid("a function needs an address; 0 was given"));
+            return Err(Error::Invalid("a function needs an address; 0 was given".into()));
         }
         // SAFETY: the caller guarantees that it is such a function; a function pointer has the size of an address.
         let call = unsafe { std::mem::transmute::<usize, Call>(address) };
         Ok(Self::new(declared, call, state))
+    }
+
+    /// The function that a `struct drystone_function` describes, which is copied.
+    ///
+    /// # Safety
+    /// The function stays callable from any thread until the process ends, and accepts the state.
+    pub unsafe fn described(
+        name: &str,
+        function: &Described,
+        deadline: Duration,
+        memory: u64,
+    ) -> Result<Function> {
+        let Described { struct_size, version, flags, in_type, out_type, ndim, halo, call, state } = function;
+        if (*struct_size as usize) < size_of::<Described>() || *version != VERSION {
+            return Err(Error::Invalid(format!(
+                "a struct drystone_function of {struct_size} bytes and version {version}; {} and {VERSION} are needed",
+                size_of::<Described>()
+            )));
+        }
+        let Some(call) = call else {
+            return Err(Error::Invalid("a function needs an address; NULL was given".into()));
+        };
+        let scalar = |wanted: u32| {
+            Scalar::all()
+                .find(|scalar| code(*scalar) == Some(wanted))
+                .ok_or_else(|| Error::Invalid(format!("{wanted:#x} is no type of functions")))
+        };
+        let halo = halo
+            .get(..*ndim as usize)
+            .ok_or_else(|| Error::Invalid(format!("a function has 1 to {NDIM} dimensions, not {ndim}")))?;
+        let declared = Declared {
+            name: name.to_owned(),
+            input: scalar(*in_type)?,
+            output: scalar(*out_type)?,
+            halo: halo.iter().map(|cells| u64::from(*cells)).collect(),
+            thread_safe: flags & THREAD_SAFE != 0,
+            deadline,
+            memory,
+        };
+        declared.check()?;
+        Ok(Self::new(declared, *call, state.addr()))
     }
 
     fn new(declared: Declared, call: Call, state: usize) -> Function {
@@ -227,22 +189,22 @@ impl Function {
     }
 
     /// The turn of a function that several threads must not call; `None` for others.
-    pub(super) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
         (!self.declared.thread_safe).then(|| lock(&self.turn))
     }
 
     /// The counter of calls that were left behind.
-    pub(super) fn left(&self) -> &AtomicUsize {
+    pub(crate) fn left(&self) -> &AtomicUsize {
         &self.left
     }
 
     /// Whether a call was left behind and has not returned.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         self.left.load(Ordering::Acquire) > 0
     }
 
     /// Calls it for a tile: the elements of the output tile, or the reason why there are none.
-    pub(super) fn call(&self, job: &mut Job) -> std::result::Result<Vec<u8>, String> {
+    pub(crate) fn call(&self, job: &mut Job) -> std::result::Result<Vec<u8>, String> {
         let Declared { input, output, halo, .. } = &self.declared;
         let around: Vec<u64> = job.count.iter().zip(halo).map(|(n, halo)| n + 2 * halo).collect();
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -309,36 +271,4 @@ fn strides(count: &[u64], item: u32) -> Vec<i64> {
     }
     out.reverse();
     out
-}
-
-/// Functions by name.
-#[derive(Debug, Default)]
-pub struct Functions {
-    named: Mutex<BTreeMap<String, Arc<Function>>>,
-}
-
-impl Functions {
-    /// Those of this process, for regions that no server keeps.
-    pub fn of_process() -> Arc<Functions> {
-        static OWN: LazyLock<Arc<Functions>> = LazyLock::new(Arc::default);
-        Arc::clone(&OWN)
-    }
-
-    /// Adds a function. One of the same name gives way; its calls end as they began.
-    pub fn insert(&self, function: Function) {
-        lock(&self.named).insert(function.declared.name.clone(), Arc::new(function));
-    }
-
-    /// The function of a name.
-    pub(super) fn find(&self, name: &str) -> Result<Arc<Function>> {
-        let named = lock(&self.named);
-        named.get(name).cloned().ok_or_else(|| {
-            let names: Vec<&str> = named.keys().map(String::as_str).collect();
-            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            not_found(format!(
-                "there is no function {name:?} where the container is released (there: {known}): name it under \
-                 [functions] in the configuration of the server, or register it in the process that releases"
-            ))
-        })
-    }
 }
