@@ -26,6 +26,7 @@ fn c_type(rust: &str) -> String {
     match rust {
         "Status" => "dry_status".into(),
         "Type" => "dry_type".into(),
+        "Described" => "struct drystone_function".into(), // of drystone_function.h
         "i32" => "int32_t".into(),
         "u32" => "uint32_t".into(),
         "i64" => "int64_t".into(),

@@ -40,6 +40,12 @@ impl Tree {
             values: Vec::with_capacity(self.nodes().len()),
             casts: HashMap::new(),
         };
+        // Names of dimensions and functions come before these nodes, and have no values: so these are refused first.
+        for (n, node) in self.nodes().iter().enumerate() {
+            if matches!(node, Node::Stencil(..) | Node::Over(..) | Node::Call(..)) {
+                return Err(checker.located(of_fields(), NodeId(n as u16)));
+            }
+        }
         for (n, &node) in self.nodes().iter().enumerate() {
             let id = NodeId(n as u16);
             let value = checker.node(node, &mut resolve).map_err(|error| checker.located(error, id))?;
@@ -54,6 +60,13 @@ impl Tree {
         };
         Ok(checker.program)
     }
+}
+
+/// The error for a node that has a value in fields only.
+fn of_fields() -> Error {
+    let help = "give it a name: c.derive(name, text) makes a variable of it";
+    type_error("neighbours, reductions and registered functions are part of derived variables only")
+        .help(help)
 }
 
 struct Checker<'t> {
