@@ -143,6 +143,17 @@ impl Program {
         }
     }
 
+    /// The same program for an object that holds the bytes `by` further behind.
+    pub fn shifted(&self, by: u64) -> Program {
+        let mut shifted = self.clone();
+        for item in &mut shifted.items {
+            for piece in [Some(&mut item.piece), item.prefix.as_mut()].into_iter().flatten() {
+                piece.position = piece.position.saturating_add(by);
+            }
+        }
+        shifted
+    }
+
     /// The number of a chain, which is added if it is new; `None` if there are too many.
     pub fn chain(&mut self, text: &str) -> Option<u16> {
         number(&mut self.chains, |known| known == text, || text.to_owned())

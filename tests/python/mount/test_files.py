@@ -446,7 +446,8 @@ def test_small_writes_are_collected(run, tmp_path):
             os.pwrite(fd, bytes([n % 251]) * 384, n * 384)
         assert os.pread(fd, 384, 777 * 384) == bytes([777 % 251]) * 384
         os.close(fd)
-        assert sum(f.stat().st_size for f in (run / "files").glob("*.jnl")) < 10_000
+        # One by one they take 400,000 bytes. How many requests they become depends on when the kernel writes back.
+        assert sum(f.stat().st_size for f in (run / "files").glob("*.jnl")) < 100_000
         content = (at / "files" / "x").read_bytes()
     assert content == b"".join(bytes([n % 251]) * 384 for n in range(10_000))
 

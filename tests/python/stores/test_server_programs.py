@@ -132,6 +132,52 @@ def test_little_else_than_the_wanted_bytes_travels(
     proxy.close()
 
 
+def test_programs_read_packed_log_parts_in_their_packs(tmp_path: Path) -> None:
+    """Symptom: parts in packs were read by ranges, so a plane of short runs moved whole blocks."""
+    shape = (64, 64, 32)
+    path = tmp_path / "run42.dry"
+    field = {step: np.random.default_rng(step).random(shape, "f4") for step in range(12)}
+
+    def append(steps: range) -> None:
+        with dry.open(path, "r+") as c:
+            for step in steps:
+                with c.writer() as w, w.step(step):
+                    w.put("T", field[step])
+                    w.put("Z", np.round(field[step], 2))
+                c.commit()
+            c.flush()
+            c.gc()
+
+    with dry.create(path) as c:
+        c.create_variable("T", "f4", shape=shape, steps=True)
+        c.create_variable("Z", "f4", shape=shape, steps=True, transform="shuffle,zstd")
+    append(range(8))
+    assert list((path / "log").glob("*.pack")), "log parts are packed"
+    with served(tmp_path) as server:
+        proxy = Proxy(server.port)
+        url, token = f"dry://127.0.0.1:{proxy.port}/run42", server.token("storage.read:/run42")
+        reader = Reader(url, token, tmp_path, "always")
+
+        def moved(expression: str, expected: object) -> int:
+            before = proxy.bytes
+            assert np.array_equal(reader(expression), expected), expression
+            return proxy.bytes - before
+
+        limit = 1.02 * 64 * 64 * 4 + 1024
+        for name, values in (("T", field), ("Z", {step: np.round(a, 2) for step, a in field.items()})):
+            moved(f"c['{name}'][1, :, :, 3]", values[1][:, :, 3])
+            assert moved(f"c['{name}'][1, :, :, 17]", values[1][:, :, 17]) <= limit
+            moved(f"c.query('{name} > 0.9995').count()", sum(int((values[s] > 0.9995).sum()) for s in range(8)))
+        # Packs are merged while the reader has them open. The second read knows the new place.
+        packs = {pack.name for pack in (path / "log").glob("*.pack")}
+        append(range(8, 12))
+        assert not packs & {pack.name for pack in (path / "log").glob("*.pack")}, "packs were merged"
+        moved("c['T'][5, :, :, 3]", field[5][:, :, 3])
+        assert moved("c['T'][5, :, :, 17]", field[5][:, :, 17]) <= limit
+        reader.close()
+        proxy.close()
+
+
 def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_path: Path) -> None:
     """The server sends decoded values: as many bytes as without `max_error`. Tables and trailers are cached."""
     proxy = Proxy(server.port)

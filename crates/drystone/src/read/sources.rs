@@ -49,12 +49,16 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Whether the source lies in a pack together with others.
-    pub(in crate::read) fn is_packed(&self, number: u32) -> Result<bool> {
-        match &self.inner.log_packs {
-            Some(logs) if self.shard(number).is_none() => Ok(logs.holds(&segment_key(&*self.get(number)?))?),
-            _ => Ok(false),
-        }
+    /// The object that holds the source's bytes, and the position at which they begin there: 0, except in a pack.
+    pub(in crate::read) fn place(&self, number: u32) -> Result<(String, u64)> {
+        let key = self.key(number)?;
+        Ok(match &self.inner.log_packs {
+            Some(logs) => {
+                let (key, range) = logs.placed_range(key, 0..u64::MAX)?;
+                (key, range.start)
+            }
+            None => (key, 0),
+        })
     }
 
     /// The part of a log. Errors: `Unsupported` if its kind is unknown to this version.

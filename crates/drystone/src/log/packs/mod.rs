@@ -285,12 +285,6 @@ impl PackedLogs {
         act(None)
     }
 
-    /// Whether this file of a log part lies in a pack, as far as the directory was read.
-    pub(crate) fn holds(&self, key: &str) -> Result<bool> {
-        self.arrive()?;
-        Ok(keys::parse_log(key).is_some_and(|file| self.known().place(file).is_some()))
-    }
-
     /// The object that holds a range of an object, and the range in it.
     pub(crate) fn placed_range(&self, key: String, range: Range<u64>) -> Result<(String, Range<u64>)> {
         let Some(file) = keys::parse_log(&key) else { return Ok((key, range)) };

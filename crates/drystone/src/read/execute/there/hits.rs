@@ -16,7 +16,7 @@ use drystone_plan::read_plan::{self, Options, ReadPlan};
 use drystone_plan::selection::Selection;
 use drystone_program::{Answer, Condition, Hits, Payload, Reply as Frames};
 
-use super::{Calls, READ_2, Sources, asked, leave_out_packed, pool};
+use super::{Calls, READ_2, Sources, asked, pool};
 use crate::Result;
 use crate::read::{Prepared, ReadReport, Reading};
 
@@ -184,8 +184,7 @@ impl Reading {
             return Ok(Err(format!("{store} runs read programs of version 1, which send values back")));
         }
         let Prepared { plan, slots, .. } = &prepared;
-        let mut made = calls_where(plan, slots, |_| Some(condition), &Limits::OBJECT_CLASS);
-        leave_out_packed(&mut made, sources)?;
+        let made = calls_where(plan, slots, |_| Some(condition), &Limits::OBJECT_CLASS);
         let decisions = decide(plan, slots, &made, &rates, self.programs);
         let mut way = Way { of: trials.len(), ..Way::default() };
         let chosen: BTreeSet<u32> = decisions.iter().filter(|one| one.chosen).map(|one| one.source).collect();

@@ -13,6 +13,7 @@
 mod hits;
 mod pool;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -21,7 +22,7 @@ use std::time::Instant;
 
 use drystone_format::entry::StoredPiece;
 use drystone_plan::form::Form;
-use drystone_plan::programs::{self, Call, Limits, Programs, Rates, calls, decide, packed};
+use drystone_plan::programs::{Call, Limits, Programs, Rates, calls, decide, packed};
 use drystone_plan::read_plan::{self, Decision, Options, ReadPlan};
 use drystone_plan::window::Window;
 use drystone_program::{FRAME_OVERHEAD, Payload, REPLY_HEADER, Reply as Frames};
@@ -89,22 +90,12 @@ fn asked(
     if !able || reading.programs == Programs::Never || prepared.plan.works.is_empty() {
         return Ok(None);
     }
-    if prepared.plan.fetches.is_empty() {
-        return Ok(None);
-    }
-    let mut longest = None;
-    for fetch in &prepared.plan.fetches {
-        let length = fetch.len();
-        if longest.is_none_or(|(most, _)| length > most) && !sources.is_packed(fetch.source)? {
-            longest = Some((length, fetch));
-        }
-    }
-    let Some((_, first)) = longest else { return Ok(Some(Err(PACKED.into()))) };
-    if sources.shard(first.source).is_some() {
-        return Ok(None);
-    }
+    let longest = prepared.plan.fetches.iter().rev().max_by_key(|fetch| fetch.len());
+    let Some(first) = longest.filter(|fetch| sources.shard(fetch.source).is_none()) else { return Ok(None) };
     let pool = pool::of(inner.store.as_ref());
-    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range, reading.programs)))
+    let (key, at) = sources.place(first.source)?;
+    let range = first.range.start.saturating_add(at)..first.range.end.saturating_add(at);
+    Ok(Some(pool.rates(inner, &key, &range, reading.programs)))
 }
 
 /// Reads the objects that are cheaper to read by programs. `None` if there are none; then nothing was done.
@@ -141,8 +132,7 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     let Some(Ok(rates)) = asked(reading, prepared, sources)? else { return Ok(None) };
     let large = Options { max_request: 16 << 20, ..reading.options() };
     let plan = replanned(reading, prepared, sources, &large)?;
-    let mut made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS, reading.narrow);
-    leave_out_packed(&mut made, sources)?;
+    let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS, reading.narrow);
     let rates = Rates { narrow: reading.narrow, ..rates };
     let decisions = decide(&prepared.plan, &prepared.slots, &made, &rates, reading.programs);
     let chosen: BTreeSet<u32> = decisions.iter().filter(|d| d.chosen).map(|d| d.source).collect();
@@ -157,19 +147,6 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     let calls = made.into_iter().filter(|(source, _)| chosen.contains(source));
     let calls = calls.filter_map(|(_, calls)| calls.ok()).flatten().collect();
     Ok(Some(Divided { rest: with(rest), there: with(plan), calls, instead: with(instead), decisions }))
-}
-
-/// Why no program reads a log part in a pack: its ranges are those of an object of its own.
-const PACKED: &str = "its log parts are packed";
-
-/// Leaves objects in packs to reads by ranges.
-fn leave_out_packed(made: &mut programs::Calls, sources: &Sources<'_>) -> Result<()> {
-    for (source, calls) in made {
-        if sources.is_packed(*source)? {
-            *calls = Err(PACKED);
-        }
-    }
-    Ok(())
 }
 
 /// The plan of the same read with other options. Tables and trailers are cached already.
@@ -215,7 +192,8 @@ struct Calls<'a> {
     reading: &'a Reading,
     method: &'static str,
     calls: &'a [Call],
-    keys: Vec<String>,
+    /// The object of each call, and the encoded program for it.
+    placed: Vec<(String, Cow<'a, [u8]>)>,
     window: Window,
     /// Whether the thread that takes the next call also performs it.
     by_threads: bool,
@@ -233,14 +211,20 @@ impl<'a> Calls<'a> {
         calls: &'a [Call],
         sources: &Sources<'_>,
     ) -> Result<Calls<'a>> {
-        let keys = calls.iter().map(|call| sources.key(call.source)).collect::<Result<Vec<_>>>()?;
+        let mut placed = Vec::with_capacity(calls.len());
+        for call in calls {
+            let (key, at) = sources.place(call.source)?;
+            // A program that is too long as shifted is refused as it is, and its object is read by ranges.
+            let shifted = if at == 0 { None } else { call.program.shifted(at).encode().ok() };
+            placed.push((key, shifted.map_or(Cow::Borrowed(call.bytes.as_slice()), Cow::Owned)));
+        }
         let window = reading.inner.window().unwrap_or(Window { requests: 1, bytes: 0 });
         let largest = calls.iter().map(Calls::limit).max().unwrap_or(0);
         let calls = Calls {
             reading,
             method,
             calls,
-            keys,
+            placed,
             window: window.beside(0, 0, largest),
             by_threads: reading.inner.by_threads(calls.len(), calls.iter().map(|call| call.result).sum()),
             arrivals: Arc::default(),
@@ -261,7 +245,7 @@ impl<'a> Calls<'a> {
             return;
         }
         let mut state = lock(&self.state);
-        while let Some((call, key)) = self.calls.get(state.0).zip(self.keys.get(state.0)) {
+        while let Some((call, (key, bytes))) = self.calls.get(state.0).zip(self.placed.get(state.0)) {
             let limit = Calls::limit(call);
             if !self.window.admits(state.1, limit) {
                 return;
@@ -269,7 +253,7 @@ impl<'a> Calls<'a> {
             (state.1.0, state.1.1) = (state.1.0 + 1, state.1.1.saturating_add(limit));
             let number = state.0;
             state.0 += 1;
-            let (key, method, input) = (key.clone(), self.method.to_owned(), call.bytes.clone());
+            let (key, method, input) = (key.clone(), self.method.to_owned(), bytes.to_vec());
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let request = Request::Exec { key, method, input, limit };
             self.reading.inner.store.submit(request).deliver_to(&self.arrivals, number);
@@ -278,9 +262,9 @@ impl<'a> Calls<'a> {
 
     fn next(&self) -> Option<(&Call, std::result::Result<Vec<u8>, StoreError>)> {
         let claimed = self.claimed.fetch_add(1, Ordering::Relaxed);
-        let (call, key) = self.calls.get(claimed).zip(self.keys.get(claimed))?;
+        let (call, (key, bytes)) = self.calls.get(claimed).zip(self.placed.get(claimed))?;
         if self.by_threads {
-            return Some((call, self.reading.inner.store.exec(key, self.method, &call.bytes)));
+            return Some((call, self.reading.inner.store.exec(key, self.method, bytes)));
         }
         let (number, outcome) = self.arrivals.wait()?;
         let call = self.calls.get(number)?;

@@ -92,7 +92,8 @@ impl Pool {
         };
         if !speaks && !self.asks(inner, key) {
             let known = lock(&self.known);
-            return Err(known.refused.as_ref().map_or_else(String::new, |(_, what)| what.clone()));
+            let unknown = || "the store did not say which read programs it runs".to_owned();
+            return Err(known.refused.as_ref().map_or_else(unknown, |(_, what)| what.clone()));
         }
         if link.is_none() && programs == Programs::Auto {
             link = self.probe(inner, key, range);
@@ -172,8 +173,11 @@ impl Pool {
     }
 
     /// Records a failed call. Programs are not tried again for a while if the call is not supported, or if calls keep
-    /// failing.
+    /// failing. A missing object was packed meanwhile, or its pack was merged; that says nothing about the pool.
     pub(super) fn failed(&self, inner: &Inner, error: &StoreError) {
+        if matches!(error, StoreError::NotFound { .. }) {
+            return;
+        }
         const MOST: u32 = 3;
         let failures = {
             let mut known = lock(&self.known);
