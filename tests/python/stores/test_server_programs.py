@@ -136,7 +136,7 @@ def test_programs_read_packed_log_parts_in_their_packs(tmp_path: Path) -> None:
     """Symptom: parts in packs were read by ranges, so a plane of short runs moved whole blocks."""
     shape = (64, 64, 32)
     path = tmp_path / "run42.dry"
-    field = {step: np.random.default_rng(step).random(shape, "f4") for step in range(12)}
+    field = {step: np.random.default_rng(step).random(shape, "f4") for step in range(20)}
 
     def append(steps: range) -> None:
         with dry.open(path, "r+") as c:
@@ -170,7 +170,7 @@ def test_programs_read_packed_log_parts_in_their_packs(tmp_path: Path) -> None:
             moved(f"c.query('{name} > 0.9995').count()", sum(int((values[s] > 0.9995).sum()) for s in range(8)))
         # Packs are merged while the reader has them open. The second read knows the new place.
         packs = {pack.name for pack in (path / "log").glob("*.pack")}
-        append(range(8, 12))
+        append(range(8, 20))
         assert not packs & {pack.name for pack in (path / "log").glob("*.pack")}, "packs were merged"
         moved("c['T'][5, :, :, 3]", field[5][:, :, 3])
         assert moved("c['T'][5, :, :, 17]", field[5][:, :, 17]) <= limit
