@@ -180,7 +180,7 @@ def _values(
                 largest = max(largest, _gap(ours[different], theirs[different]))
         progress.add(ours.nbytes)
     if cells:
-        by = f", by up to {largest:g}" if _sort(v.dtype) == "numbers" else ""
+        by = f", by up to {largest:g}" if largest else ""  # none where one side is NaN or missing
         differ(
             name,
             f"{cells} of {v.size} values{by}, the first at {place}",

@@ -117,7 +117,7 @@ impl Builder {
                 };
                 if !is_named {
                     return Err(wrong(
-                        "a registered function is called by its name of letters, digits, `_`, `-` and `.`",
+                        "a registered function is called by its name, between backticks if it has `-` or `.`",
                         APPLY,
                     ));
                 }

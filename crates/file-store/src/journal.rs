@@ -57,6 +57,9 @@ pub(crate) struct Journal {
 enum Alone {
     No,
     Yes,
+    /// It must, and it claimed a generation that it could not put, for example on a full disk. It puts the generation
+    /// before it writes again, unless another mount has.
+    Interrupted,
     /// It must, and another mount has begun to write.
     Fenced,
 }
@@ -216,7 +219,10 @@ impl Journal {
         let begun = Instant::now();
         loop {
             if self.alone != Alone::No {
-                let next = keys::journal_claim(self.generation + 1);
+                let next = match self.alone {
+                    Alone::Interrupted => keys::journal(self.generation + 1),
+                    _ => keys::journal_claim(self.generation + 1),
+                };
                 if self.alone == Alone::Fenced || !self.own || store.exists(&next)? {
                     self.alone = Alone::Fenced;
                     return Err(Failure::Fenced);
@@ -296,6 +302,16 @@ impl Journal {
 
     /// Begins a generation of this mount, unless another mount does; then the journal stays where it is.
     fn begin(&mut self, store: &dyn Store) -> Result<()> {
+        let done = self.claim_and_put(store);
+        match (&done, self.alone) {
+            (Err(_), Alone::Yes) => self.alone = Alone::Interrupted,
+            (Ok(()), Alone::Interrupted) => self.alone = Alone::Yes,
+            _ => {}
+        }
+        done
+    }
+
+    fn claim_and_put(&mut self, store: &dyn Store) -> Result<()> {
         let me = self.me.ok_or(Failure::ReadOnly)?;
         let (mut taken, mut pending) = (0, Vec::new());
         if self.generation > 0 {
@@ -374,7 +390,8 @@ impl Journal {
             if records.is_empty() {
                 return Ok(());
             }
-            if !self.own || self.end > ROTATE.max(self.whole.saturating_mul(4)) {
+            let is_interrupted = self.alone == Alone::Interrupted;
+            if !self.own || is_interrupted || self.end > ROTATE.max(self.whole.saturating_mul(4)) {
                 self.begin(store)?;
                 continue;
             }
@@ -388,7 +405,7 @@ impl Journal {
                 }
                 Err(error) => {
                     // It is unknown how much of the frame exists, so the next generation states that none of it counts.
-                    if self.begin(store).is_err() {
+                    if self.begin(store).is_err() && self.alone != Alone::Interrupted {
                         self.own = false;
                     }
                     return Err(error.into());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
 use drystone_file_store::{Access, Failure, Files, Life, Registry, Seen};
-use drystone_store::{LocalStore, MemoryStore, Store};
+use drystone_store::{Fault, FaultStore, LocalStore, MemoryStore, Script, Store};
 use proptest::prelude::*;
 
 const OWNER: Owner = Owner { uid: 1, gid: 1 };
@@ -392,6 +392,56 @@ fn a_mount_elsewhere_that_gives_signs_of_life_stays_alone() {
     let _alone = open_as(&store, AWAY, true).expect("there is no other");
     let patient = Registry { lease: Duration::from_secs(20), ..REGISTRY };
     assert!(matches!(open_as(&store, patient, false), Err(Failure::Taken { alone: true, .. })));
+}
+
+/// Symptom: on a full disk, a mount that was alone took the claim that it had made itself for that of another mount, and
+/// every file was an I/O error until it was mounted again.
+#[test]
+fn a_mount_that_is_alone_goes_on_after_a_full_disk() {
+    let act = |files: &Files, name: &[u8], bytes: &[u8]| -> Result<u64, Failure> {
+        let ino = match files.make(ROOT, name, Body::File, 0o644, OWNER) {
+            Ok(stat) => stat.ino,
+            Err(Failure::Refused(_)) => files.entry(ROOT, name).expect("it is there").ino,
+            Err(other) => return Err(other),
+        };
+        let handle = files.open_file(ino)?;
+        files.write(&handle, Some(0), bytes)?;
+        files.commit(ino)?;
+        files.close(&handle)?;
+        Ok(ino)
+    };
+    // Changes before: those of a mount that meets no fault.
+    let calm = Arc::new(FaultStore::in_memory(Script::default()));
+    let store: Arc<dyn Store> = calm.clone();
+    let files = open_as(&store, REGISTRY, true).expect("there is no other");
+    act(&files, b"kept", b"acknowledged").expect("there is space");
+    let first = calm.changes();
+    drop(files);
+    for begin in first..first + 8 {
+        for length in [1, 2, 3, 5, 8] {
+            let script =
+                (begin..begin + length).fold(Script::default(), |script, n| script.at(n, Fault::NoSpace));
+            let faults = Arc::new(FaultStore::in_memory(script));
+            let store: Arc<dyn Store> = faults.clone();
+            let files = open_as(&store, REGISTRY, true).expect("there is no other");
+            let kept = act(&files, b"kept", b"acknowledged").expect("there is space");
+            let mut done = None;
+            for round in 0..20 {
+                match act(&files, b"next", &[round; 50]) {
+                    Ok(ino) => done = Some((ino, round)),
+                    Err(Failure::Store(_)) => {}
+                    Err(other) => panic!("{begin} {length} {round}: {other}"),
+                }
+                assert_eq!(content(&files, kept), b"acknowledged", "{begin} {length} {round}");
+            }
+            let (ino, round) = done.expect("space is free again");
+            assert_eq!((content(&files, ino), round), (vec![19; 50], 19), "{begin} {length}");
+            files.shut().expect("it ends");
+            let again = open_as(&store, REGISTRY, true).expect("there is no other");
+            assert_eq!(content(&again, kept), b"acknowledged");
+            assert_eq!(content(&again, ino), [19; 50], "{begin} {length}");
+        }
+    }
 }
 
 /// A mount that was alone stood still for longer than its lease, and another one began to write. Once it goes on, it may

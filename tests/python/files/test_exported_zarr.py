@@ -125,3 +125,25 @@ def test_a_hierarchy_is_there_whole_or_not_at_all(filled, tmp_path):
     dry.export(filled, target, "integers", overwrite=True)
     assert list(zarr.open_group(str(target), mode="r").array_keys()) == ["integers"]
     assert sorted(p.name for p in tmp_path.iterdir() if "zarr" in p.name) == ["a.zarr"]
+
+
+def test_fill_values_that_xarray_says_in_base64_are_values(tmp_path):
+    """Symptom: after the import of a hierarchy of xarray (format 3), missing floats were numbers; and `xr.open_zarr` could
+    not read an export with the attribute."""
+    data = {"f8": [1.0, np.nan, 3.0], "f4": np.array([np.nan, 2, 3], "f4")}
+    written = xr.Dataset({name: ("x", values) for name, values in data.items()})
+    encoding = {"f8": {"_FillValue": -9.0}, "f4": {"_FillValue": np.float32(-2.5)}}
+    written.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3)
+    assert dry.import_file(tmp_path / "a.zarr", tmp_path / "run.dry").lost == []
+    with dry.open(tmp_path / "run.dry") as c:
+        assert (c["f8"].attrs["_FillValue"], c["f4"].attrs["_FillValue"]) == (-9.0, -2.5)
+    dry.export(tmp_path / "run.dry", tmp_path / "b.zarr")
+    dry.export(tmp_path / "run.dry", tmp_path / "b.nc")
+    for found in (
+        xr.open_dataset(tmp_path / "run.dry", engine="drystone"),
+        xr.open_zarr(tmp_path / "b.zarr"),
+        xr.open_dataset(tmp_path / "b.nc"),
+    ):
+        with found:
+            for name, values in data.items():
+                np.testing.assert_array_equal(found[name].values, values)

@@ -167,7 +167,9 @@ def test_programs_read_packed_log_parts_in_their_packs(tmp_path: Path) -> None:
         for name, values in (("T", field), ("Z", {step: np.round(a, 2) for step, a in field.items()})):
             moved(f"c['{name}'][1, :, :, 3]", values[1][:, :, 3])
             assert moved(f"c['{name}'][1, :, :, 17]", values[1][:, :, 17]) <= limit
-            moved(f"c.query('{name} > 0.9995').count()", sum(int((values[s] > 0.9995).sum()) for s in range(8)))
+            moved(
+                f"c.query('{name} > 0.9995').count()", sum(int((values[s] > 0.9995).sum()) for s in range(8))
+            )
         # Packs are merged while the reader has them open. The second read knows the new place.
         packs = {pack.name for pack in (path / "log").glob("*.pack")}
         append(range(8, 20))

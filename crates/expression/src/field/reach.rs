@@ -92,7 +92,7 @@ impl Field {
                     join(&mut need[*of], &part);
                 }
                 What::Call(call) => {
-                    let mut part = call.grown(&own);
+                    let mut part = call.grown(&self.inside(&stage.axes, &own, extents));
                     if self.edge == Edge::OneSided {
                         for (axis, side) in stage.axes.iter().zip(part.iter_mut()) {
                             let n = extents[*axis] as i64;
@@ -122,6 +122,19 @@ impl Field {
             }
         }
         need
+    }
+
+    /// The cells of the domain whose values a box takes: functions are called for no others. A periodic edge takes
+    /// cells beyond the domain from the opposite end.
+    pub(super) fn inside(&self, axes: &[usize], own: &Box, extents: &[u64]) -> Box {
+        let side = |(axis, &(lo, hi)): (&usize, &(i64, i64))| {
+            let n = extents[*axis] as i64;
+            match self.edge {
+                Edge::Periodic if lo < hi && (lo < 0 || hi > n) => (0, n),
+                _ => (lo.clamp(0, n), hi.clamp(0, n)),
+            }
+        };
+        axes.iter().zip(own).map(side).collect()
     }
 
     /// The part of a box along the axes of another stage.

@@ -14,6 +14,7 @@ use crate::dense::{Input, Scratch};
 use crate::error::{Error, Kind};
 use crate::program::Program;
 use crate::tree::Stencil;
+use crate::types::Type;
 
 /// Cells of an operand that a reduction holds in memory at a time.
 const PIECE: i64 = 1 << 18;
@@ -21,6 +22,9 @@ const PIECE: i64 = 1 << 18;
 const CACHED: i64 = 64 << 10;
 /// The same if neighbours are themselves computed from neighbours, which are recomputed at every part's border.
 const CACHED_DEEP: i64 = 512 << 10;
+
+/// The most bytes of a tile of a function with its halo, unless the halo is the smaller part of it.
+const MOST_AROUND: u64 = 1 << 30;
 
 /// The source of the values of names.
 pub trait Cells {
@@ -154,7 +158,9 @@ impl<'f> Runner<'f> {
     ) -> Result<Vec<Option<(Box, Array)>>, C::Error> {
         let field = self.field;
         let mut held: Vec<Option<(Box, Array)>> = vec![None; field.stages.len()];
-        for (n, own) in field.boxes(&self.wanted(lo, hi), &self.extents).into_iter().enumerate() {
+        let boxes = field.boxes(&self.wanted(lo, hi), &self.extents);
+        self.check_halos(&boxes)?;
+        for (n, own) in boxes.into_iter().enumerate() {
             if let (Some(own), What::Input(name)) = (own, &field.stages[n].what) {
                 let array = self.input(*name, n, &own, cells, spare)?;
                 held[n] = Some((own, array));
@@ -213,6 +219,7 @@ impl<'f> Runner<'f> {
     ) -> Result<Found<'h>, C::Error> {
         let field = self.field;
         let boxes = field.boxes(wanted, &self.extents);
+        self.check_halos(&boxes)?;
         let mut last_use = vec![usize::MAX; field.stages.len()];
         for (n, stage) in field.stages.iter().enumerate() {
             if boxes[n].is_some() {
@@ -387,8 +394,54 @@ impl<'f> Runner<'f> {
         Ok(Array { values: gather.values(&array.values, spare), known })
     }
 
-    /// Calls a registered function for a box. A cell is known if all cells in its halo are.
+    /// Calls a registered function for a box. A cell is known if all cells in its halo are. The function is called for
+    /// cells of the domain only: beyond it, a periodic edge repeats them, and other edges have no values.
     fn call<C: Cells>(
+        &self,
+        call: &Called,
+        n: usize,
+        own: &Box,
+        done: &Found<'_>,
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<Array, C::Error> {
+        let axes = &self.field.stages[n].axes;
+        let inside = self.field.inside(axes, own, &self.extents);
+        let found = self.called(call, n, &inside, done, cells, spare)?;
+        if inside == *own {
+            return Ok(found);
+        }
+        let is_periodic = self.field.edge == Edge::Periodic;
+        let mut sources = Vec::with_capacity(axes.len());
+        for ((axis, &(lo, hi)), &(first, end)) in axes.iter().zip(own).zip(&inside) {
+            let extent = self.extents[*axis] as i64;
+            let place = |p: i64| match if is_periodic { p.rem_euclid(extent.max(1)) } else { p } {
+                p if p >= first && p < end => (p - first) as usize,
+                _ => OUTSIDE,
+            };
+            sources.push((lo..hi).map(place).collect::<Vec<_>>());
+        }
+        let gather = Gather::new(&strides(&shape(&inside)).into_iter().zip(sources).collect::<Vec<_>>());
+        let mut values = gather.values(&found.values, spare);
+        let all = || vec![1; found.values.count()];
+        // A variable of these values has NaN or zero beyond the domain, as its fill value.
+        let beyond = u8::from(self.field.edge == Edge::Fill);
+        let known = match &found.known {
+            Some(known) => Some(copied(&gather, known, beyond)),
+            None if self.field.edge == Edge::Nan => Some(copied(&gather, &all(), beyond)),
+            None => None,
+        };
+        let fill = match call.to {
+            Type::F4 => Values::F4(vec![f32::NAN]),
+            Type::F8 => Values::F8(vec![f64::NAN]),
+            other => Values::new(other, 1),
+        };
+        gather.fill_beyond(&fill, &mut values);
+        spare.give(found);
+        Ok(Array { values, known })
+    }
+
+    fn called<C: Cells>(
         &self,
         call: &Called,
         n: usize,
@@ -417,6 +470,27 @@ impl<'f> Runner<'f> {
         let values = cells.call(call, tile)?;
         spare.give(Array { values: given, known: None });
         self.checked(Array { values, known }, own, n)
+    }
+
+    /// Refuses tiles of functions that their halo makes enormous.
+    fn check_halos(&self, boxes: &[Option<Box>]) -> Result<(), Error> {
+        for (n, stage) in self.field.stages.iter().enumerate() {
+            let (What::Call(call), Some(own)) = (&stage.what, &boxes[n]) else { continue };
+            let inside = self.field.inside(&stage.axes, own, &self.extents);
+            let bytes = |own: &Box| {
+                let sides = own.iter().map(|(lo, hi)| hi.saturating_sub(*lo).max(0) as u64);
+                sides.fold(call.from.size() as u64, u64::saturating_mul)
+            };
+            let (tile, around) = (bytes(&inside), bytes(&call.grown(&inside)));
+            if around > MOST_AROUND && around / 8 > tile {
+                let found = format!(
+                    "`{}`: with its halo, a tile of {tile} bytes has {around}, and at most {MOST_AROUND} are allowed",
+                    self.field.text(n)
+                );
+                return Err(Error::new(Kind::Limit, found).help("use a function with a smaller halo"));
+            }
+        }
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments, reason = "one difference has that many parts")]

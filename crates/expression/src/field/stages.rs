@@ -190,6 +190,14 @@ impl Field {
             .any(|stage| matches!(stage.what, What::Shift(..) | What::Difference(..) | What::Call(_)))
     }
 
+    /// The calls of registered functions.
+    pub fn calls(&self) -> impl Iterator<Item = &Called> {
+        self.stages.iter().filter_map(|stage| match &stage.what {
+            What::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
     /// The longest chain of stages in which each needs neighbours of the one before.
     pub(super) fn depth(&self) -> usize {
         let mut depth: Vec<usize> = Vec::with_capacity(self.stages.len());

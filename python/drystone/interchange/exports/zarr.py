@@ -16,6 +16,7 @@ from drystone.enumerations import enum_names
 from drystone.interchange.exports import cells
 from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import bfloat16
+from drystone.interchange.formats.zarr import encoded_fill
 from drystone.lists import REFERENCES_TO, ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.records import holds_objects
@@ -99,7 +100,10 @@ def _array(
         fill_value="" if texts else None if v.dtype.names or v.dtype.kind in "SU" else fill,
         dimension_names=list(cells.dims_of(v)),  # xarray opens only arrays with dimension names
     )
-    cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
+    attrs = said | cells.attrs_of(v)
+    if np.dtype(v.dtype).kind in "fcS" and np.ndim(attrs.get("_FillValue", ())) == 0:
+        attrs["_FillValue"] = encoded_fill(attrs["_FillValue"], np.dtype(v.dtype))
+    cells.set_attrs(_Attributes(target), attrs, name, lost)
     into: Any = target
     if texts:
         into = cells.Converted(target, _texts)

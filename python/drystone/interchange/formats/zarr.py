@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -52,6 +54,8 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
     attrs = dict(array.attrs)
     dims = getattr(array.metadata, "dimension_names", None) or attrs.pop("_ARRAY_DIMENSIONS", None)
     attrs = attributes(attrs.items(), name, contents)
+    if array.metadata.zarr_format == 3 and "_FillValue" in attrs:
+        attrs["_FillValue"] = decoded_fill(attrs["_FillValue"], stored)
     if unitless:
         contents.lost.append(f"{name}: its type {native(dtype)} (the numbers are kept, without a unit)")
 
@@ -81,6 +85,37 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
             grows=(False,) * len(array.shape),
         )
     )
+
+
+def encoded_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """The attribute `_FillValue` as xarray writes it in format 3: floats and bytes as base64 of their bytes."""
+    if dtype.kind == "c":
+        value = complex(fill)
+        return [_base64(struct.pack("<d", part)) for part in (value.real, value.imag)]
+    if dtype.kind == "f":
+        return _base64(struct.pack("<d", float(fill)))
+    if dtype.kind == "S":
+        return _base64(fill if isinstance(fill, bytes) else str(fill).encode())
+    return fill
+
+
+def decoded_fill(said: Any, dtype: np.dtype[Any]) -> Any:
+    """The value of an attribute `_FillValue` of format 3. What xarray did not write stays as it is."""
+    parts = list(said) if dtype.kind == "c" and isinstance(said, list | tuple) else [said]
+    if dtype.kind not in "fcS" or not all(isinstance(part, str) for part in parts):
+        return said
+    try:
+        stored = [base64.b64decode(part, validate=True) for part in parts]
+        if dtype.kind == "S":
+            return stored[0]
+        numbers = [struct.unpack("<d", part)[0] for part in stored]
+    except (ValueError, struct.error):
+        return said
+    return dtype.type(complex(*numbers) if dtype.kind == "c" else numbers[0])
+
+
+def _base64(stored: bytes) -> str:
+    return base64.standard_b64encode(stored).decode()
 
 
 @dataclass

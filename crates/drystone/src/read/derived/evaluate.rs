@@ -43,6 +43,10 @@ impl<'c> Evaluator<'c> {
     /// of cells; each value then depends on its own cell only.
     pub(super) fn new(computed: &'c Computed, step: u64, selected: Option<&[Axis]>) -> Result<Evaluator<'c>> {
         let derivation = &computed.derivation;
+        // Before anything is read.
+        for call in derivation.field.calls() {
+            require_fit(Functions::of_process().find(&call.function)?.declared(), call)?;
+        }
         let mut cells: Vec<Axis> = derivation.shape.iter().map(|n| Axis::full(*n)).collect();
         let mut components = None;
         if let Some(selected) = selected {
@@ -287,7 +291,6 @@ impl Cells for Inputs<'_> {
 
     fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values> {
         let function = Functions::of_process().find(&call.function)?;
-        require_fit(function.declared(), call)?;
         let (given, _) = bytes(tile.values);
         let count: Vec<u64> = tile.shape.iter().map(|n| *n as u64).collect();
         let offset = tile.axes.iter().zip(tile.lo).map(|(axis, lo)| self.cells[*axis].cell(*lo)).collect();
