@@ -128,8 +128,8 @@ def test_a_hierarchy_is_there_whole_or_not_at_all(filled, tmp_path):
 
 
 def test_fill_values_that_xarray_says_in_base64_are_values(tmp_path):
-    """Symptom: after the import of a hierarchy of xarray (format 3), missing floats were numbers; and `xr.open_zarr` could
-    not read an export with the attribute."""
+    """Symptom: after the import of a hierarchy of xarray (format 3), missing floats were numbers; and `xr.open_zarr`
+    could not read an export with the attribute."""
     data = {"f8": [1.0, np.nan, 3.0], "f4": np.array([np.nan, 2, 3], "f4")}
     written = xr.Dataset({name: ("x", values) for name, values in data.items()})
     encoding = {"f8": {"_FillValue": -9.0}, "f4": {"_FillValue": np.float32(-2.5)}}

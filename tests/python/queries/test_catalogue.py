@@ -253,6 +253,30 @@ def test_readers_find_all_while_pages_are_merged(tmp_path):
         assert len(other.find("n < 5")) == 5
 
 
+def test_a_rebuild_beside_additions_and_removals_leaves_one_entry_of_each(tmp_path):
+    """Symptom: a container that was added during a rebuild was found twice from then on, and a removed one came back;
+    calls failed because another process had merged a page."""
+    runs = [make(tmp_path / "runs", f"r{n}.dry", n=n) for n in range(6)]
+    place = tmp_path / "catalogue"
+    dry.catalog(place).add(runs)
+    with warnings.catch_warnings(), ThreadPoolExecutor(3) as pool:
+        warnings.simplefilter("error")
+        for turn in range(25):
+            with dry.open(runs[0], "r+") as c:
+                c.tag(k=turn)
+            if turn % 2:
+                dry.catalog(place).add(runs[1])
+            changed = dry.catalog(place).forget if turn % 2 else dry.catalog(place).add
+            others = [pool.submit(dry.catalog(place).rebuild), pool.submit(dry.catalog(place).rebuild)]
+            others += [pool.submit(changed, runs[1]), pool.submit(dry.catalog(place).add, runs[0])]
+            for other in others:
+                other.result()
+            found = names(dry.catalog(place).find("n >= 0"))
+            gone = {"r1.dry"} if turn % 2 else set()
+            assert sorted(found) == sorted({path.name for path in runs} - gone), turn
+    assert not dry.catalog(place).check().damage
+
+
 def test_damage_is_an_error_and_a_rebuild_mends_it(known, runs):
     (page,) = (Path(known.path) / "pages").iterdir()
     data = bytearray(page.read_bytes())

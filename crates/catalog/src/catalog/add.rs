@@ -60,7 +60,7 @@ impl Catalog {
         }
         self.refresh()?;
         let paths: Vec<String> = paths.into_iter().collect();
-        let known = self.known(&paths)?;
+        let known = self.of_newest(|_| self.known(&paths))?;
         let wanted: Vec<(String, Option<Identity>)> = paths.into_iter().zip(known).collect();
         let threads = wanted.first().map_or(1, |(path, _)| self.threads(path));
         let looked = each(&wanted, threads, |(path, seen)| {
@@ -94,7 +94,7 @@ impl Catalog {
     pub fn forget(&self, locations: &[String]) -> Result<u64> {
         self.refresh()?;
         let paths: Vec<String> = locations.iter().map(|l| expand::normal(l)).collect::<Result<_>>()?;
-        let there = self.known(&paths)?.into_iter().flatten().count();
+        let there = self.of_newest(|_| self.known(&paths))?.into_iter().flatten().count();
         self.change(Vec::new(), &paths)?;
         Ok(there as u64)
     }
@@ -132,6 +132,19 @@ impl Catalog {
         Ok(out)
     }
 
+    /// The paths that sound pages show.
+    fn paths_of(&self, pages: &[Page]) -> Result<BTreeSet<String>> {
+        let mut out = BTreeSet::new();
+        for page in pages {
+            match self.listed(std::slice::from_ref(page)) {
+                Ok(found) => out.extend(found.into_iter().map(|one| one.path)),
+                Err(e) if e.kind() == ErrorKind::Corrupt => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(out)
+    }
+
     /// The same pages with these paths hidden.
     pub(super) fn hide<'p>(
         &self,
@@ -160,17 +173,7 @@ impl Catalog {
         self.store_pages(&new)?;
         self.commit(|newest| {
             let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
-            let pages = match self.hide(pages, paths.iter().map(String::as_str)) {
-                // Another process has merged the page, and its manifest exists.
-                Err(e) if is_missing(&e) => {
-                    self.refresh()?;
-                    let newest = self.manifest();
-                    let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
-                    return Ok(self.next(&newest, self.hide(pages, paths.iter().map(String::as_str))?, &new));
-                }
-                pages => pages?,
-            };
-            Ok(self.next(newest, pages, &new))
+            Ok(self.next(newest, self.hide(pages, paths.iter().map(String::as_str))?, &new))
         })?;
         self.merge()
     }
@@ -228,13 +231,23 @@ impl Catalog {
     pub fn rebuild(&self) -> Result<AddReport> {
         self.refresh()?;
         let mut report = AddReport::default();
-        let (newest, mut listed) = (self.manifest(), Vec::new());
-        for page in self.pages() {
-            match self.listed(std::slice::from_ref(&page)) {
-                Ok(found) => listed.extend(found),
-                Err(e) => report.failed.push((page.at.key(), e)),
+        let (newest, listed) = loop {
+            let (newest, mut listed) = (self.manifest(), Vec::new());
+            for page in self.pages() {
+                match self.listed(std::slice::from_ref(&page)) {
+                    Ok(found) => listed.extend(found),
+                    Err(e) => report.failed.push((page.at.key(), e)),
+                }
             }
-        }
+            let is_merged = report.failed.iter().any(|(_, e)| is_missing(e));
+            if is_merged {
+                self.refresh()?;
+            }
+            if !is_merged || self.manifest().number == newest.number {
+                break (newest, listed);
+            }
+            report.failed.clear();
+        };
         let threads = listed.first().map_or(1, |one| self.threads(&one.path));
         let looked = each(&listed, threads, |one| look(&one.path, &self.options));
         let mut facts = Vec::new();
@@ -245,17 +258,19 @@ impl Catalog {
             }
         }
         report.added = facts.len() as u64;
+        let facts_paths: Vec<String> = facts.iter().map(|found| found.path.clone()).collect();
         let new: Vec<Page> = PageBuilder::pages(facts).into_iter().map(|b| page_of(b, random())).collect();
         self.store_pages(&new)?;
         let was: BTreeSet<[u8; 16]> = newest.pages.iter().map(|at| at.id).collect();
+        let paths: Vec<&str> = facts_paths.iter().map(String::as_str).collect();
         self.commit(|newest| {
-            // Entries that other processes have added meanwhile are kept.
-            let others: Vec<Page> = newest
-                .pages
-                .iter()
-                .filter(|at| !was.contains(&at.id))
-                .map(|at| Page { at: at.clone(), bytes: None })
-                .collect();
+            // Entries that other processes have added meanwhile are kept, and count instead of those found here. What they
+            // have removed stays removed.
+            let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None });
+            let (old, others): (Vec<Page>, Vec<Page>) = pages.partition(|page| was.contains(&page.at.id));
+            let (old, added) = (self.paths_of(&old)?, self.paths_of(&others)?);
+            let superseded = |path: &&str| added.contains(*path) || !old.contains(*path);
+            let new = self.hide(new.clone(), paths.iter().copied().filter(superseded))?;
             Ok(self.next(newest, others, &new))
         })?;
         newest.pages.iter().for_each(|at| drop(self.store.delete(&at.key())));

@@ -227,13 +227,30 @@ impl Catalog {
     /// Puts the next manifest, which `next` makes from the newest one; repeats if another process was faster.
     fn commit(&self, next: impl Fn(&Manifest) -> Result<Manifest>) -> Result<()> {
         for _ in 0..TRIES {
-            let manifest = next(&self.manifest())?;
+            let manifest = self.of_newest(&next)?;
             if self.put(manifest)? {
                 return Ok(());
             }
             self.refresh()?;
         }
         Err(Error::new(ErrorKind::Conflict, format!("{TRIES} others changed {} meanwhile", self.location)))
+    }
+
+    /// Reads pages of the newest manifest; again, if another process has merged one of them, so that there is a newer
+    /// manifest.
+    fn of_newest<T>(&self, read: impl Fn(&Manifest) -> Result<T>) -> Result<T> {
+        loop {
+            let newest = self.manifest();
+            match read(&newest) {
+                Err(e) if pages::is_missing(&e) => {
+                    self.refresh()?;
+                    if self.manifest().number == newest.number {
+                        return Err(e);
+                    }
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Puts a manifest; returns false if its number is taken.
