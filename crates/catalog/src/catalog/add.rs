@@ -264,8 +264,8 @@ impl Catalog {
         let was: BTreeSet<[u8; 16]> = newest.pages.iter().map(|at| at.id).collect();
         let paths: Vec<&str> = facts_paths.iter().map(String::as_str).collect();
         self.commit(|newest| {
-            // Entries that other processes have added meanwhile are kept, and count instead of those found here. What they
-            // have removed stays removed.
+            // Entries that other processes have added meanwhile are kept, and count instead of those found here. What
+            // they have removed stays removed.
             let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None });
             let (old, others): (Vec<Page>, Vec<Page>) = pages.partition(|page| was.contains(&page.at.id));
             let (old, added) = (self.paths_of(&old)?, self.paths_of(&others)?);
