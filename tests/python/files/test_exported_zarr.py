@@ -133,7 +133,7 @@ def test_fill_values_that_xarray_says_in_base64_are_values(tmp_path):
     data = {"f8": [1.0, np.nan, 3.0], "f4": np.array([np.nan, 2, 3], "f4")}
     written = xr.Dataset({name: ("x", values) for name, values in data.items()})
     encoding = {"f8": {"_FillValue": -9.0}, "f4": {"_FillValue": np.float32(-2.5)}}
-    written.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3)
+    written.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3, consolidated=False)
     assert dry.import_file(tmp_path / "a.zarr", tmp_path / "run.dry").lost == []
     with dry.open(tmp_path / "run.dry") as c:
         assert (c["f8"].attrs["_FillValue"], c["f4"].attrs["_FillValue"]) == (-9.0, -2.5)
