@@ -168,11 +168,7 @@ def test_a_snapshot_has_the_cells_whose_neighbours_it_has(place: str) -> None:
         c.commit()
         # The last row needs the one behind it.
         assert np.array_equal(c["made/sum"][0, :3], sum9(T)[:3])
-        assert (
-            [b.shape for b in c["made/sum"].blocks(step=0)] == [(3, 12)]
-            if hasattr(c["T"], "blocks")
-            else True
-        )
+        assert [b.shape for b in c["made/sum"].blocks(step=0)] == [(3, 12)]
         before = c.snapshot.version
         release(c, 0, (slice(4, 8), slice(0, 12)), T).wait()
         c.commit()

@@ -450,25 +450,15 @@ impl<'f> Runner<'f> {
         cells: &mut C,
         spare: &mut Spare,
     ) -> Result<Array, C::Error> {
-        let (had, array) = taken(done, call.of)?;
-        let axes = &self.field.stages[n].axes;
-        let around = call.grown(own);
         if volume(own) == 0 {
             return Ok(Array { values: spare.take(call.to, 0), known: None });
         }
-        let mut sources = Vec::with_capacity(axes.len());
-        for ((axis, &(lo, hi)), &(first, _)) in axes.iter().zip(&around).zip(had) {
-            let last = self.extents[*axis] as i64 - 1;
-            let one_sided = self.field.edge == Edge::OneSided;
-            let place = |p: i64| if one_sided { p.clamp(0, last) } else { p };
-            sources.push((lo..hi).map(|p| (place(p) - first) as usize).collect::<Vec<_>>());
-        }
-        let gather = Gather::new(&strides(&shape(had)).into_iter().zip(sources).collect::<Vec<_>>());
-        let known = array.known.as_ref().map(|known| call.known(&copied(&gather, known, 0), own));
-        let given = gather.values(&array.values, spare);
-        let tile = Tile { axes, lo: &places(own).0, shape: &shape(own), values: &given };
+        let given = self.shift(call.of, &[], &call.grown(own), done, spare)?;
+        let known = given.known.as_ref().map(|known| call.known(known, own));
+        let axes = &self.field.stages[n].axes;
+        let tile = Tile { axes, lo: &places(own).0, shape: &shape(own), values: &given.values };
         let values = cells.call(call, tile)?;
-        spare.give(Array { values: given, known: None });
+        spare.give(given);
         self.checked(Array { values, known }, own, n)
     }
 
