@@ -2,7 +2,7 @@
 
 The bar is 1.05 of the time of that loop. `python bench/derived/functions.py [--edge N]` compiles a Laplacian of seven
 points in C with `cc -O3`, and compares `T.apply(function)` with reading `c.derive("lap", "diff2(u, x) + ...")` of the
-same cells, both from the page cache into touched memory. The function in C is also called directly, in as many
+same cells and with `c.derive("called", "apply(laplacian, u, f4, 1)")`, all from the page cache into touched memory. The function in C is also called directly, in as many
 threads, on an array in memory that has the halo already: the least that it can take. Values are compared.
 """
 
@@ -115,15 +115,23 @@ def main() -> None:
             text = "diff2(u, z, 1) + diff2(u, y, 1) + diff2(u, x, 1)"
             lap = c.derive("lap", text, edge="one_sided")
             function = dry.function(compiled.laplacian, "f4", "f4", halo=1, ndim=3, thread_safe=True)
+            function.register("laplacian")
+            called = c.derive("called", "apply(laplacian, u, f4, 1)", edge="one_sided")
+            kept = c.derive("kept", "apply(laplacian, u, f4, 1)", kind="stored", edge="one_sided")
+            c.store_derived()
             result = np.zeros_like(u)
             c["u"].apply(function, out=result)
             directly()
             assert np.array_equal(result, out)
+            assert np.array_equal(called[...], out)
+            assert np.array_equal(kept[...], out)
             inner = (slice(1, -1),) * 3
             assert np.allclose(lap[...][inner], out[inner], rtol=1e-4, atol=1e-4)
             rounds = args.rounds
             figures = {
                 "`T.apply(function)`": least(lambda: c["u"].apply(function, out=result), rounds),
+                "`apply(laplacian, u, f4, 1)`": least(lambda: called.read(out=result), rounds),
+                "the same, stored": least(lambda: kept.read(out=result), rounds),
                 f"`{text}`": least(lambda: lap.read(out=result), rounds),
                 "reading `u`": least(lambda: c["u"].read(out=result), rounds),
                 "the loop in C, on an array with the halo": least(directly, rounds),

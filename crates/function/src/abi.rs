@@ -2,14 +2,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use drystone_format::dtype::Scalar;
 
 use crate::declared::{Declared, NDIM, code};
-use crate::{Error, Result, lock};
+use crate::turn::Turn;
+use crate::{Error, Result};
 
 /// Bytes for a message of the function.
 const MESSAGE: usize = 512;
@@ -96,9 +95,7 @@ pub struct Function {
     call: Call,
     /// The address that each call receives.
     state: usize,
-    /// Calls that a deadline has left behind.
-    left: AtomicUsize,
-    turn: Mutex<()>,
+    turn: Turn,
 }
 
 impl std::fmt::Debug for Function {
@@ -180,7 +177,7 @@ impl Function {
     }
 
     fn new(declared: Declared, call: Call, state: usize) -> Function {
-        Function { declared, call, state, left: AtomicUsize::new(0), turn: Mutex::default() }
+        Function { declared, call, state, turn: Turn::default() }
     }
 
     /// Its properties.
@@ -188,19 +185,9 @@ impl Function {
         &self.declared
     }
 
-    /// The turn of a function that several threads must not call; `None` for others.
-    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        (!self.declared.thread_safe).then(|| lock(&self.turn))
-    }
-
-    /// The counter of calls that were left behind.
-    pub(crate) fn left(&self) -> &AtomicUsize {
-        &self.left
-    }
-
-    /// Whether a call was left behind and has not returned.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.left.load(Ordering::Acquire) > 0
+    /// Whose turn it is to call it, and the calls that were left behind.
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
     }
 
     /// Calls it for a tile: the elements of the output tile, or the reason why there are none.

@@ -1,7 +1,6 @@
 //! The calls for all tiles of a result: in several threads if the function allows it, and before its deadline.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{Builder, available_parallelism};
@@ -40,7 +39,7 @@ impl Calls {
         let mut state = lock(&self.state);
         state.calling -= 1;
         if state.is_left {
-            function.left().fetch_sub(1, Ordering::AcqRel);
+            function.turn().returned();
         }
         drop(state);
         self.returned.notify_all();
@@ -54,7 +53,7 @@ impl Calls {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.is_left = true;
-                function.left().fetch_add(state.calling, Ordering::AcqRel);
+                function.turn().leave(state.calling);
                 return;
             }
             state = match self.returned.wait_timeout(state, left) {
@@ -82,8 +81,8 @@ impl Function {
             return Ok(());
         }
         let declared = self.declared();
-        let _turn = self.turn();
-        if self.is_stuck() {
+        let _taken = (!declared.thread_safe).then(|| self.turn().take());
+        if self.turn().is_stuck() {
             return Err(Error::Deadline(format!(
                 "function {:?} has not returned from a call that its deadline left behind: it is not called again \
                  before",

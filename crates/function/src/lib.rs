@@ -4,17 +4,20 @@
 //! of a server, or the program itself. Requests and containers hold names, never libraries.
 //!
 //! ```text
-//! declared  the properties of a function      abi  the call for one tile      calls  all tiles, before a deadline
+//! declared  the properties of a function      abi   the call for one tile
+//! calls     all tiles, before a deadline      turn  one caller at a time, and calls that were left behind
 //! ```
 //!
 //! Invariants
 //! - a call has memory of its own, so a function that a deadline leaves behind touches nothing else;
 //! - while a call is left behind, the function is not called again;
-//! - a function that does not declare itself thread-safe is called by one thread at a time.
+//! - a function that does not declare itself thread-safe is called by one thread at a time;
+//! - a forked child waits for no call of its parent.
 
 mod abi;
 mod calls;
 mod declared;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};

@@ -201,6 +201,12 @@ impl ReadingHandle {
         Some((found.text, found.kind, found.edge, found.inputs))
     }
 
+    /// A function that this process does not have, and without which no value can be read.
+    #[getter]
+    fn lacking(&self) -> Option<String> {
+        self.reading.lacking()
+    }
+
     /// Committed steps in which the variable has a block.
     fn steps(&self, py: Python<'_>) -> Result<Vec<u64>> {
         Ok(py.detach(|| self.reading.steps())?)

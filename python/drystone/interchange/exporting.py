@@ -12,7 +12,7 @@ from typing import Any
 
 from drystone.asked import Asked, names, opened, selection, variable
 from drystone.container import Container
-from drystone.described import lost_input
+from drystone.described import obstacle
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, warn
 from drystone.interchange.exports import hdf5, netcdf, single, xdmf, zarr
 from drystone.interchange.exports.cells import Row
@@ -126,11 +126,9 @@ def export(
     ):
         chosen = names(variables)
         if not chosen:
-            gone = {name: input_ for name in sorted(c.variables) if (input_ := lost_input(c, name))}
-            lost += [
-                f'{name}: "{input_}", which it is derived from, was deleted' for name, input_ in gone.items()
-            ]
-            chosen = [name for name in sorted(c.variables) if name not in gone]
+            obstacles = {name: why for name in sorted(c.variables) if (why := obstacle(c, name))}
+            lost += [f"{name}: {why}" for name, why in obstacles.items()]
+            chosen = [name for name in sorted(c.variables) if name not in obstacles]
         if kind in ("npy", "csv"):
             if len(chosen) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(chosen[:20])}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drystone.described import lost_input
+from drystone.described import obstacle
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.lists import ragged_element
 
@@ -62,7 +62,7 @@ def stored(c: Container) -> Iterator[Stored]:
     for path in c.variables:
         v = c.variables[path]
         reading = v._reading()
-        if reading.local or ragged_element(reading.element) is not None or lost_input(c, path):
+        if reading.local or ragged_element(reading.element) is not None or obstacle(c, path):
             continue
         steps = int(reading.has_steps)
         shape, dims = tuple(reading.shape[steps:]), tuple(reading.dims or ())

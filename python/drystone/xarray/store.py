@@ -19,7 +19,7 @@ from xarray.core import indexing
 
 from drystone import values
 from drystone.container import Container
-from drystone.described import lost_input
+from drystone.described import obstacle
 from drystone.enumerations import enum_names
 from drystone.errors import ConflictError, InvalidArgumentError, warn
 from drystone.group import Group
@@ -117,8 +117,8 @@ class DrystoneStore(WritableCFDataStore):
 
     def _stored(self) -> Iterable[tuple[str, Variable]]:
         for name, variable in self._group.variables.items():
-            if gone := lost_input(self.container, variable.name):
-                warn(f'"{name}" is left out: "{gone}", which it is derived from, was deleted')
+            if why := obstacle(self.container, variable.name):
+                warn(f'"{name}" is left out: {why}')
             elif ragged_element(variable.dtype) is not None:
                 if not self._shows_lists:
                     warn(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import drystone as dry
+import netCDF4
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -166,6 +170,89 @@ def test_a_process_without_the_function_reads_what_is_stored_and_commits(
         assert c["kept"][-1, 0, 0, 0] == 111
         assert c.store_derived().cells == np.prod(SHAPE)
         assert not c.verify().damage
+
+
+LEFT_OUT = """
+    import sys, warnings
+    import drystone as dry
+    import numpy as np
+    import xarray as xr
+    from drystone.interchange.exporting import export
+    with dry.open(sys.argv[1], "r+") as c:
+        np.save(sys.argv[2] + "/kept.npy", c["kept"][...])
+        np.save(sys.argv[2] + "/part.npy", c["kept"][0, :9, ::-2, 3])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = xr.open_dataset(c, engine="drystone")
+            export(c, sys.argv[2] + "/out.nc")
+            c.publish()
+        print(sorted(found.data_vars))
+        print("\\n".join(str(one.message) for one in caught))
+"""
+
+
+def test_a_process_without_the_function_shares_all_that_it_can_read(
+    run: dry.Container, tmp_path: Path
+) -> None:
+    """The edges of `kept` have no values, so they are not stored; no call is needed to know that."""
+    run.derive("kept", "apply(stencil, u, f8, 1) - u", kind="stored", edge="nan")
+    run.derive("v", "apply(stencil, u, f8, 1)")
+    run.derive("on_v", "v + 1")
+    run.store_derived()
+    expected = run["kept"][...]
+    assert np.isnan(expected).any()
+    run.close()
+    command = [sys.executable, "-c", textwrap.dedent(LEFT_OUT), str(tmp_path / "run.dry"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, *notes = done.stdout.splitlines()
+    assert first == "['kept', 'u']"
+    for name in ("v", "on_v"):
+        said = [note for note in notes if f'"{name}"' in note or f" {name}:" in note]
+        assert len(said) >= 2, notes
+        assert all('calls function "stencil", which is not registered' in note for note in said)
+    np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), expected)
+    np.testing.assert_array_equal(np.load(tmp_path / "part.npy"), expected[0, :9, ::-2, 3])
+    with netCDF4.Dataset(tmp_path / "out.nc") as there:
+        there.set_auto_mask(False)
+        np.testing.assert_array_equal(there["kept"][...], expected)
+
+
+def test_a_child_that_was_forked_during_a_call_calls_the_function_itself(tmp_path: Path) -> None:
+    begun, wait = threading.Event(), threading.Event()
+
+    def slow(given: Any, made: Any) -> None:
+        begun.set()
+        if os.getpid() == parent:
+            wait.wait(30)
+        view(made)[...] = view(given)
+
+    parent = os.getpid()
+    register("slow", slow, deadline=60, halo=0, out_dtype="f4")
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("u", data=np.ones((4, 4, 4), "f4"))
+        c.derive("v", "apply(slow, u, f4)")
+        c.commit()
+        reader = threading.Thread(target=lambda: c["v"][...])
+        reader.start()
+        assert begun.wait(30)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with dry.open(tmp_path / "run.dry") as own:
+                    code = 0 if own["v"][...].sum() == 64 else 2
+            finally:
+                os._exit(code)
+        until = time.monotonic() + 30
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+            time.sleep(0.02)
+        if ended == (0, 0):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        wait.set()
+        reader.join()
+        assert ended == (child, 0)
 
 
 def test_a_function_that_fails_or_hangs_is_named_with_its_tile(run: dry.Container) -> None:

@@ -245,6 +245,9 @@ fn arrays_of(
     if let (Some(derived), Form::Portable) = (&variable.derived, form) {
         // If an input was deleted, or no longer fits, the variable cannot be computed.
         Derivation::check(schema, path, derived).map_err(|e| e.to_string())?;
+        if let Some(function) = Derivation::lacking(schema, path, derived).map_err(|e| e.to_string())? {
+            return Err(format!("it calls function \"{function}\", which is not registered in this process"));
+        }
     }
     let base = form.node(path);
     let mut shapes = Vec::new();

@@ -264,7 +264,7 @@ fn ends(cells: &Selection) -> [u64; MAX_NDIM] {
 }
 
 /// A block that is older than all others and contains all cells of a shape.
-fn nothing(shape: &[u64]) -> Candidate {
+pub(super) fn nothing(shape: &[u64]) -> Candidate {
     let mut entry = Entry { ndim: shape.len() as u8, subchunks: 1, ..Entry::default() };
     for (d, n) in shape.iter().enumerate().take(MAX_NDIM) {
         (entry.count[d], entry.cut[d]) = (*n, (*n).max(1));

@@ -6,12 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drystone_expression::{Answer, Error as Wrong, Field, Meaning, Name, Role, Tree, Type, parse_along};
+use drystone_expression::{
+    Answer, Called, Error as Wrong, Field, Meaning, Name, Role, Tree, Type, parse_along,
+};
 use drystone_format::MAX_NDIM;
 use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::{Attrs, Schema, Variable};
 use drystone_format::value::Value;
+use drystone_function::Functions;
 
 use super::element_type::expression_type;
 use super::grid::{self, Shaped};
@@ -96,6 +99,28 @@ impl Derivation {
             }
         }
         Ok(())
+    }
+
+    /// A function that computing the values calls and this process does not have, if there is one. Stored values are
+    /// read without their function. Errors: those of `check`.
+    pub(crate) fn lacking(schema: &Schema, path: &str, derived: &Derived) -> Result<Option<String>> {
+        if derived.kind == Kind::Stored {
+            return Ok(None);
+        }
+        let derivation = Derivation::of(schema, path, derived)?;
+        let lacks = |call: &&Called| Functions::of_process().find(&call.function).is_err();
+        if let Some(call) = derivation.field.calls().find(lacks) {
+            return Ok(Some(call.function.clone()));
+        }
+        for input in &derived.inputs {
+            let of = schema.variables.get(&input.variable).and_then(|variable| variable.derived.as_ref());
+            if let Some(of) = of
+                && let Some(function) = Derivation::lacking(schema, &input.name, of)?
+            {
+                return Ok(Some(function));
+            }
+        }
+        Ok(None)
     }
 
     fn of_tree(schema: &Schema, path: &str, tree: &Tree, inputs: &[Input], edge: Edge) -> Result<Derivation> {

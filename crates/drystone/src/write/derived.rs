@@ -62,6 +62,8 @@ struct Asked<'a> {
     /// Keys of steps (step + 1, 0 without step); `None`: all.
     steps: Option<&'a BTreeSet<u64>>,
     budget: u64,
+    /// Whether cells without a stored value are tried again although their inputs have not changed.
+    voids: bool,
     /// Takes the failures of single variables; `None`: the first one ends the call.
     failures: Option<&'a mut Vec<String>>,
 }
@@ -72,8 +74,13 @@ pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
         return done;
     }
     let mut failures = Vec::new();
-    let asked =
-        Asked { paths: None, steps: Some(&done.touched), budget: BUDGET, failures: Some(&mut failures) };
+    let asked = Asked {
+        paths: None,
+        steps: Some(&done.touched),
+        budget: BUDGET,
+        voids: false,
+        failures: Some(&mut failures),
+    };
     match fill(inner, &done.snapshot, asked) {
         Ok((report, snapshot)) => {
             done.snapshot = snapshot.unwrap_or(done.snapshot);
@@ -115,7 +122,8 @@ impl Container {
         }
         let keys: Option<BTreeSet<u64>> =
             steps.map(|steps| steps.iter().map(|step| step + 1).chain([0]).collect());
-        let asked = Asked { paths, steps: keys.as_ref(), budget: budget.unwrap_or(u64::MAX), failures: None };
+        let budget = budget.unwrap_or(u64::MAX);
+        let asked = Asked { paths, steps: keys.as_ref(), budget, voids: true, failures: None };
         Ok(fill(&self.inner, &snapshot, asked)?.0)
     }
 }
@@ -127,8 +135,14 @@ fn fill(
     snapshot: &Arc<Snapshot>,
     mut asked: Asked<'_>,
 ) -> Result<(StoredDerived, Option<Arc<Snapshot>>)> {
-    let mut filling =
-        Filling { inner, snapshot, writer: None, report: StoredDerived::default(), budget: asked.budget };
+    let mut filling = Filling {
+        inner,
+        snapshot,
+        writer: None,
+        report: StoredDerived::default(),
+        budget: asked.budget,
+        voids: asked.voids,
+    };
     let stores = |v: &&Variable| v.derived.as_ref().is_some_and(|derived| derived.kind != Kind::Virtual);
     for variable in snapshot.schema.variables.values().filter(stores) {
         let Some((path, _)) = snapshot.schema.named().find(|(_, named)| named.id == variable.id) else {
@@ -164,6 +178,7 @@ struct Filling<'a> {
     writer: Option<Writer>,
     report: StoredDerived,
     budget: u64,
+    voids: bool,
 }
 
 impl Filling<'_> {
@@ -195,48 +210,51 @@ impl Filling<'_> {
 
     /// Stores one variable at one step.
     fn step(&mut self, reading: &Reading, path: &str, variable: &Variable, step: Option<u64>) -> Result<()> {
-        let boxes = reading.outdated(step.unwrap_or(0), MOST)?;
-        if boxes.is_empty() {
+        let groups = reading.outdated(step.unwrap_or(0), MOST, self.voids)?;
+        if groups.is_empty() {
             return Ok(());
         }
         let mut begun = false;
-        let done = self.boxes(reading, (path, variable), step, &boxes, &mut begun);
+        let done = self.boxes(reading, (path, variable), step, &groups, &mut begun);
         if begun && step.is_some() {
             self.writer()?.end_step()?;
         }
         done
     }
 
-    /// Stores boxes of one variable at one step. `begun` becomes true if the writer's step was begun.
+    /// Stores boxes of one variable at one step, each group as a whole. `begun` becomes true if the writer's step was
+    /// begun.
     fn boxes(
         &mut self,
         reading: &Reading,
         (path, variable): (&str, &Variable),
         step: Option<u64>,
-        boxes: &[Selection],
+        groups: &[Vec<Selection>],
         begun: &mut bool,
     ) -> Result<()> {
         let bounds = reading.stored_kind() == Some(Kind::Bounds);
         let own = stored_form(variable, bounds);
         let item = u64::from(reading.item());
-        for part in boxes {
-            let bytes = part.cells().unwrap_or(u64::MAX).saturating_mul(item);
+        for group in groups {
+            let cells = group.iter().filter_map(Selection::cells).fold(0, u64::saturating_add);
+            let bytes = cells.saturating_mul(item);
             if self.report.bytes.saturating_add(bytes) > self.budget || self.report.blocks >= MOST_BLOCKS {
-                self.report.left += 1;
+                self.report.left += group.len() as u64;
                 continue;
             }
-            let parts = known_parts(reading, step, part)?;
             self.report.bytes += bytes;
-            self.report.cells += part.cells().unwrap_or(0);
-            for (offset, count, values) in &parts {
-                let writer = self.writer()?;
-                if !*begun && let Some(step) = step {
-                    writer.begin_step(Some(step), false)?;
+            self.report.cells += cells;
+            for part in group {
+                for (offset, count, values) in &known_parts(reading, step, part)? {
+                    let writer = self.writer()?;
+                    if !*begun && let Some(step) = step {
+                        writer.begin_step(Some(step), false)?;
+                    }
+                    *begun = true;
+                    let source = Source::dense(values, count, item as usize)?;
+                    writer.put_to((path, &own), &own.dtype, &source, Some(offset))?;
+                    self.report.blocks += 1;
                 }
-                *begun = true;
-                let source = Source::dense(values, count, item as usize)?;
-                writer.put_to((path, &own), &own.dtype, &source, Some(offset))?;
-                self.report.blocks += 1;
             }
         }
         Ok(())
@@ -280,16 +298,21 @@ fn known_parts(reading: &Reading, step: Option<u64>, part: &Selection) -> Result
         let bytes = cut_out(&values, &shape, item, (&lo, &count));
         (first.iter().zip(&lo).map(|(first, lo)| first + lo).collect(), count, bytes)
     };
-    Ok(known_boxes(&known, &shape).into_iter().map(placed).collect())
+    Ok(known_boxes(&known, &shape, reading.components()?).into_iter().map(placed).collect())
 }
 
 /// A box: first cell and extents.
 type Cut = (Vec<u64>, Vec<u64>);
 
 /// Disjoint boxes of known cells. A box that encloses the known cells is halved while it contains unknown
-/// cells, down to a size that is worth a block.
-fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
+/// cells, down to a size that is worth a block. Components, if there are several along the last axis, need different
+/// neighbours, so each has boxes of its own.
+fn known_boxes(known: &[u8], shape: &[u64], components: u64) -> Vec<Cut> {
     let (mut open, mut out) = (vec![(vec![0; shape.len()], shape.to_vec())], Vec::new());
+    if let (Some((_, cells)), true) = (shape.split_last(), components > 1) {
+        let of = |component| ([vec![0; cells.len()], vec![component]].concat(), [cells, &[1]].concat());
+        open = (0..components).map(of).collect();
+    }
     while let Some(outer) = open.pop() {
         let Some((lo, count)) = enclosing(known, shape, &outer) else { continue };
         let mut all = true;
@@ -380,15 +403,19 @@ mod tests {
         let known: Vec<u8> =
             (0..40 * 60).map(|n| u8::from(n / 60 >= 8 && !(n % 60 == 30 && n / 60 == 20))).collect();
         let mut seen = vec![0u8; known.len()];
-        for (lo, count) in known_boxes(&known, &shape) {
+        for (lo, count) in known_boxes(&known, &shape, 1) {
             each_row(&shape, (&lo, &count), |_, at, len| seen[at..at + len].iter_mut().for_each(|n| *n += 1));
         }
         assert!(seen.iter().zip(&known).all(|(seen, known)| *seen <= *known));
         let (some, all): (u32, u32) = (seen.iter().map(|n| u32::from(*n)).sum(), 32 * 60);
         assert!(some > all / 2, "{some} of {all} known cells are in a box");
-        assert_eq!(known_boxes(&vec![1; 2400], &shape), vec![(vec![0, 0], vec![40, 60])]);
+        assert_eq!(known_boxes(&vec![1; 2400], &shape, 1), vec![(vec![0, 0], vec![40, 60])]);
         let inner: Vec<u8> = (0..2400).map(|n| u8::from(n / 60 > 0 && n % 60 < 59)).collect();
-        assert_eq!(known_boxes(&inner, &shape), vec![(vec![1, 0], vec![39, 59])]);
-        assert_eq!(known_boxes(&vec![0; 2400], &shape), Vec::new());
+        assert_eq!(known_boxes(&inner, &shape, 1), vec![(vec![1, 0], vec![39, 59])]);
+        assert_eq!(known_boxes(&vec![0; 2400], &shape, 1), Vec::new());
+        // Two components, of which the second is known one row further.
+        let both: Vec<u8> = (0..2400).map(|n| u8::from(n % 2 == 1 || n >= 80)).collect();
+        let found = known_boxes(&both, &[30, 40, 2], 2);
+        assert_eq!(found, vec![(vec![0, 0, 1], vec![30, 40, 1]), (vec![1, 0, 0], vec![29, 40, 1])]);
     }
 }

@@ -35,17 +35,28 @@ struct Inputs<'c> {
     nested: Vec<Option<Box<Evaluator<'c>>>>,
     /// Whether positions are those of a selection.
     selected: bool,
+    patient: bool,
     report: ReadReport,
 }
 
 impl<'c> Evaluator<'c> {
     /// Evaluates at a step over the cells of the result. With `selected`, evaluates over the positions of a selection
-    /// of cells; each value then depends on its own cell only.
-    pub(super) fn new(computed: &'c Computed, step: u64, selected: Option<&[Axis]>) -> Result<Evaluator<'c>> {
+    /// of cells; each value then depends on its own cell only. With `patient`, a function that the process does not
+    /// have is an error only where it is called: cells of which nothing is known need no call.
+    pub(super) fn new(
+        computed: &'c Computed,
+        step: u64,
+        selected: Option<&[Axis]>,
+        patient: bool,
+    ) -> Result<Evaluator<'c>> {
         let derivation = &computed.derivation;
         // Before anything is read.
         for call in derivation.field.calls() {
-            require_fit(Functions::of_process().find(&call.function)?.declared(), call)?;
+            match Functions::of_process().find(&call.function) {
+                Ok(function) => require_fit(function.declared(), call)?,
+                Err(drystone_function::Error::NotFound(_)) if patient => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let mut cells: Vec<Axis> = derivation.shape.iter().map(|n| Axis::full(*n)).collect();
         let mut components = None;
@@ -57,7 +68,7 @@ impl<'c> Evaluator<'c> {
         let extents: Vec<u64> = cells.iter().map(|axis| axis.count).collect();
         let nested = computed.inputs.iter().map(|_| None).collect();
         let report = ReadReport::default();
-        let inputs = Inputs { computed, step, cells, nested, selected: selected.is_some(), report };
+        let inputs = Inputs { computed, step, cells, nested, selected: selected.is_some(), patient, report };
         let absent =
             derivation.field.edge() == Edge::Fill && derivation.field.reaches() && !computed.has(step)?;
         let runner = Runner::new(&derivation.field, &extents)?;
@@ -253,7 +264,7 @@ impl<'c> Inputs<'c> {
         if self.nested[name].is_none() {
             let selected: Vec<Axis> = axes.iter().map(|axis| self.cells[*axis]).collect();
             let selected = self.selected.then_some(selected.as_slice());
-            self.nested[name] = Some(Box::new(Evaluator::new(computed, self.step, selected)?));
+            self.nested[name] = Some(Box::new(Evaluator::new(computed, self.step, selected, self.patient)?));
         }
         self.nested[name].as_deref_mut().ok_or_else(|| Error::invalid("an input is not open"))
     }
@@ -331,7 +342,8 @@ impl Inputs<'_> {
     /// All cells of a coordinate variable, whatever part is selected.
     fn whole(&self, name: usize, reading: &Reading, count: u64) -> Result<Array> {
         if let Some(nested) = self.computed.nested[name].as_deref() {
-            return Evaluator::new(nested, self.step, None)?.values(&[0], &[count], &mut Spare::default());
+            let mut own = Evaluator::new(nested, self.step, None, self.patient)?;
+            return own.values(&[0], &[count], &mut Spare::default());
         }
         let mut values = Values::new(self.computed.derivation.types[name], count as usize);
         let selection = Selection::boxed(&[0], &[count]);

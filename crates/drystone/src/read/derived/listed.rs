@@ -102,7 +102,7 @@ impl Reading {
             }
             let step = if first == 1 { lo[0] } else { 0 };
             if evaluator.as_ref().is_none_or(|(at, _)| *at != step) {
-                evaluator = Some((step, Evaluator::new(computed, step, None)?));
+                evaluator = Some((step, Evaluator::new(computed, step, None, false)?));
             }
             let Some((_, evaluator)) = &mut evaluator else { continue };
             let mut array = evaluator.values(&lo[first..], &hi[first..], &mut spare)?;

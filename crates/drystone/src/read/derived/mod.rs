@@ -24,8 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_copy::{Dim, StridedCopy};
-use drystone_expression::{Array, Program, Spare, Type, Values};
+use drystone_expression::{Array, Called, Program, Spare, Type, Values};
 use drystone_format::derived::Kind;
+use drystone_function::Functions;
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::selection::{Axis, Selection};
@@ -99,6 +100,18 @@ impl Reading {
         let inputs = derived.inputs.iter().map(|input| (input.name.clone(), path(input.variable))).collect();
         let (kind, edge) = (derived.kind.name(), expression_edge(derived.edge).name());
         Some(Derivation { text: derived.text.clone(), kind, edge, inputs })
+    }
+
+    /// A function that this process does not have, and without which no value can be read; `None` for variables whose
+    /// values are stored, and those that cannot be computed for other reasons.
+    pub fn lacking(&self) -> Option<String> {
+        let derived = self.variable.derived.as_deref()?;
+        derived::Derivation::lacking(&self.snapshot.schema, &self.path, derived).ok().flatten()
+    }
+
+    /// Number of components of a value; they are the last axis if there are several.
+    pub(crate) fn components(&self) -> Result<u64> {
+        Ok(self.computed()?.map_or(1, |computed| computed.derivation.field.components() as u64))
     }
 
     /// Whether the variable's values are computed.
@@ -193,22 +206,41 @@ impl Reading {
             let mut at_step: Option<(u64, Evaluator<'_>)> = None;
             let (mut report, mut spare) = (ReadReport::default(), Lent::<Spare>::take());
             let mut act = || -> Result<()> {
-                while let Some(tile) = order.take().filter(|_| !stop.load(Ordering::Relaxed)) {
+                while let Some(mut tile) = order.take().filter(|_| !stop.load(Ordering::Relaxed)) {
                     let step = steps.cell(tile.row);
-                    if holds_values && let Some(stored) = self.current(step, &tile.cells)? {
-                        report.join(&self.stored_tile(computed, &stored, step, &tile, out)?);
+                    let announced = std::mem::take(&mut tile.announced);
+                    let found = if holds_values { self.shown(computed, step, &tile.cells)? } else { None };
+                    let (stored, parts) = found.unzip();
+                    let mut rest = vec![];
+                    match (&stored, parts) {
+                        (Some(stored), Some(parts)) => {
+                            for part in parts {
+                                let tile = tile.at(&part.at.0, &part.at.1);
+                                match part.is_current {
+                                    true => {
+                                        report.join(&self.stored_tile(computed, stored, step, &tile, out)?)
+                                    }
+                                    false => rest.push(tile),
+                                }
+                            }
+                        }
+                        _ => rest.push(tile),
+                    }
+                    if rest.is_empty() {
                         continue;
                     }
-                    for (step, cells) in &tile.announced {
-                        self.announce_inputs(computed, *step, cells);
+                    for (step, cells) in announced {
+                        self.announce_inputs(computed, step, &cells);
                     }
                     if at_step.as_ref().is_none_or(|(at, _)| *at != step) {
                         let selected = computed.pointwise.then_some(cells.axes.as_slice());
-                        at_step = Some((step, Evaluator::new(computed, step, selected)?));
+                        at_step = Some((step, Evaluator::new(computed, step, selected, holds_values)?));
                     }
                     let Some((_, evaluator)) = &mut at_step else { return Ok(()) };
-                    self.tile(computed, evaluator, &tile, out, mask, &mut spare)?;
-                    report.join(&evaluator.take_report());
+                    for tile in rest {
+                        self.tile(computed, evaluator, &tile, out, mask, &mut spare)?;
+                        report.join(&evaluator.take_report());
+                    }
                 }
                 Ok(())
             };
@@ -596,6 +628,13 @@ impl Computed {
             (None, None) => 0,
         });
         own.sum()
+    }
+
+    /// Whether the definition, or that of an input, calls a function that this process does not have.
+    fn lacks_a_function(&self) -> bool {
+        let lacks = |call: &Called| Functions::of_process().find(&call.function).is_err();
+        self.derivation.field.calls().any(lacks)
+            || self.nested.iter().flatten().any(|nested| nested.lacks_a_function())
     }
 
     /// Whether a value may need all cells along an axis.

@@ -53,6 +53,12 @@ impl Tile {
         Piece { row: self.row, place, cells: Selection { axes } }
     }
 
+    /// A part of the tile as a tile of its own. The positions are those in the tile.
+    pub(super) fn at(&self, lo: &[u64], hi: &[u64]) -> Tile {
+        let Piece { row, place, cells } = self.part(|d, _| (lo[d], hi[d] - lo[d]));
+        Tile { row, place, cells, announced: Vec::new() }
+    }
+
     /// All cells of the tile.
     pub(super) fn whole(&self) -> Piece {
         self.part(|_, axis| (0, axis.count))

@@ -6,20 +6,42 @@
 //!
 //! Invariants
 //! - a stored value is shown only if computing it now would give the same value;
-//! - a box is current as a whole or not at all.
+//! - each visible part of a stored block is current as a whole or not at all.
 
 use drystone_format::derived::Kind;
 use drystone_format::entry::Entry;
-use drystone_plan::read_plan;
+use drystone_plan::read_plan::{self, Slot};
+use drystone_plan::resolve::Visible;
 use drystone_plan::selection::{Axis, Selection};
 
 use super::Computed;
 use crate::Result;
 use crate::read::Reading;
 use crate::read::execute::Sources;
+use crate::read::zones::nothing;
 
 /// Computed blocks store the version from which they were computed in the number of the put, above these low bits.
 const PUT_BITS: u32 = 24;
+/// A tile with more stored blocks and voids is treated as one box.
+const MOST_PIECES: usize = 256;
+
+/// The visible part of a stored block in a selection, or a void: cells of which nothing is stored.
+struct StoredPiece {
+    at: Positions,
+    cells: Selection,
+    /// The version from which the block was computed; `None` for a void.
+    since: Option<u64>,
+}
+
+/// A box of positions in a selection: first and last, exclusive.
+pub(super) type Positions = (Vec<u64>, Vec<u64>);
+
+/// A part of a selection.
+pub(super) struct Shown {
+    pub(super) at: Positions,
+    /// Whether its stored values are current; otherwise its values are computed.
+    pub(super) is_current: bool,
+}
 
 /// The first put number of blocks that are computed from a snapshot.
 pub(crate) fn first_put(version: u64) -> u64 {
@@ -57,28 +79,82 @@ impl Reading {
         }
         let Some(computed) = self.computed()? else { return Ok(None) };
         let stored = self.as_stored();
-        let Some(since) = stored.shown_since(step, cells)? else { return Ok(None) };
+        let pieces = stored.pieces(step, cells, false)?;
+        let Some(since) = oldest(&pieces) else { return Ok(None) };
         let changed = self.changed_at(&computed, step, cells)?;
         Ok((since >= changed).then_some(stored))
     }
 
-    /// The oldest version from which a visible value in the cells was computed; `None` if some cells have none.
-    fn shown_since(&self, step: u64, cells: &Selection) -> Result<Option<u64>> {
+    /// The stored values as a variable of its own, and the parts of the cells of a step that it holds. `None` if
+    /// everything is to be computed: nothing is current, or so little that computing all at once is faster. If the
+    /// process lacks a function, every current part counts.
+    pub(super) fn shown(
+        &self,
+        computed: &Computed,
+        step: u64,
+        cells: &Selection,
+    ) -> Result<Option<(Reading, Vec<Shown>)>> {
+        let stored = self.as_stored();
+        let pieces = stored.pieces(step, cells, true)?;
+        if pieces.iter().all(|piece| piece.since.is_none()) {
+            return Ok(None);
+        }
+        if let Some(since) = oldest(&pieces)
+            && since >= self.changed_at(computed, step, cells)?
+        {
+            let at = (vec![0; cells.axes.len()], cells.shape());
+            return Ok(Some((stored, vec![Shown { at, is_current: true }])));
+        }
+        if pieces.len() > MOST_PIECES {
+            return Ok(None);
+        }
+        let (mut out, mut held) = (Vec::new(), 0);
+        for piece in pieces {
+            let is_current = match piece.since {
+                None => false,
+                Some(since) => since >= self.changed_at(computed, step, &piece.cells)?,
+            };
+            held += piece.cells.cells().filter(|_| is_current).unwrap_or(0);
+            out.push(Shown { at: piece.at, is_current });
+        }
+        let enough = if computed.lacks_a_function() { 1 } else { cells.cells().unwrap_or(0) / 2 };
+        Ok((held >= enough).then_some((stored, out)))
+    }
+
+    /// The visible stored blocks in the cells of a step, and the voids between them. Together they are these cells.
+    /// Without `voids`, a cell of which nothing is stored makes the answer empty.
+    fn pieces(&self, step: u64, cells: &Selection, voids: bool) -> Result<Vec<StoredPiece>> {
         let slots = self.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         let mut slots = read_plan::offered(&slots, 0);
-        let [slot] = &mut slots[..] else { return Ok(None) };
-        if slot.candidates.is_empty() {
-            return Ok(None);
+        if !matches!(&slots[..], [slot] if !slot.candidates.is_empty()) {
+            return Ok(Vec::new());
         }
-        let wanted = cells.cells().unwrap_or(u64::MAX);
         let sources = Sources::of(self);
-        let found = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
-        let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(None) };
-        if resolved.covered < wanted {
-            return Ok(None);
+        let resolve =
+            |slots: &[Slot]| read_plan::resolve_slots(slots).map_err(|e| self.plan_error(slots, &sources, e));
+        let mut found = resolve(&slots)?;
+        let covered = found.first().map_or(0, |resolved| resolved.covered);
+        let mut blocks_from = 0;
+        if covered < cells.cells().unwrap_or(u64::MAX) {
+            if !voids {
+                return Ok(Vec::new());
+            }
+            slots.iter_mut().for_each(|slot| slot.candidates.insert(0, nothing(&self.variable.shape)));
+            blocks_from = 1;
+            found = resolve(&slots)?;
         }
-        let shown = resolved.visible.iter().filter_map(|v| slot.candidates.get(v.candidate));
-        Ok(shown.map(|candidate| computed_from(&candidate.entry)).min())
+        let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(Vec::new()) };
+        let ndim = cells.axes.len();
+        let piece = |v: &Visible| {
+            let (lo, hi) = (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec());
+            let block = slot.candidates.get(v.candidate).filter(|_| v.candidate >= blocks_from);
+            StoredPiece {
+                cells: within(cells, &lo, &hi),
+                at: (lo, hi),
+                since: block.map(|candidate| computed_from(&candidate.entry)),
+            }
+        };
+        Ok(resolved.visible.iter().map(piece).collect())
     }
 
     /// The last version that changed the values of these cells of a step.
@@ -127,9 +203,11 @@ impl Reading {
         }
     }
 
-    /// Disjoint boxes of a step (without the step axis) whose values should be stored: those that are not current.
-    /// Each has at most `most` cells.
-    pub(crate) fn outdated(&self, step: u64, most: u64) -> Result<Vec<Selection>> {
+    /// Boxes of a step (without the step axis) whose values should be stored because they are not current, in groups
+    /// that lie together. A group has at most `most` cells, all disjoint. The caller computes all boxes of a group or
+    /// none: cells without a stored value in a tile that has some cannot have one until their inputs change, and are
+    /// offered again only with `voids`.
+    pub(crate) fn outdated(&self, step: u64, most: u64, voids: bool) -> Result<Vec<Vec<Selection>>> {
         let Some(computed) = self.computed()? else { return Ok(Vec::new()) };
         let whole = Selection::all(&self.variable.shape);
         if whole.is_empty() {
@@ -149,13 +227,45 @@ impl Reading {
         for one in boxes {
             let tiles = drystone_plan::tiles::Tiles::new(&one, &[], most);
             for number in 0..tiles.len() {
-                let Some((_, part)) = tiles.get(number) else { break };
-                if self.current(step, &part)?.is_none() {
-                    out.push(part);
+                let Some((_, tile)) = tiles.get(number) else { break };
+                let group = self.outdated_in(&computed, step, tile, voids)?;
+                if !group.is_empty() {
+                    out.push(group);
                 }
             }
         }
         Ok(out)
+    }
+
+    /// The boxes of a tile that are not current: the tile itself, or some of the stored blocks and voids in it.
+    fn outdated_in(
+        &self,
+        computed: &Computed,
+        step: u64,
+        tile: Selection,
+        voids: bool,
+    ) -> Result<Vec<Selection>> {
+        let pieces = self.as_stored().pieces(step, &tile, true)?;
+        let stored = || pieces.iter().filter_map(|piece| piece.since);
+        let (Some(first), Some(newest)) = (stored().min(), stored().max()) else { return Ok(vec![tile]) };
+        let is_settled = !voids || oldest(&pieces).is_some();
+        if is_settled && first >= self.changed_at(computed, step, &tile)? {
+            return Ok(Vec::new());
+        }
+        if pieces.len() > MOST_PIECES {
+            return Ok(vec![tile]);
+        }
+        let mut out = Vec::new();
+        for piece in &pieces {
+            let outdated = match piece.since {
+                None if voids => true,
+                since => since.unwrap_or(newest) < self.changed_at(computed, step, &piece.cells)?,
+            };
+            if outdated {
+                out.push(piece.cells.clone());
+            }
+        }
+        Ok(if out.len() == pieces.len() { vec![tile] } else { out })
     }
 
     /// Disjoint boxes of cells that were written.
@@ -169,6 +279,21 @@ impl Reading {
         let all = found.first().map(|resolved| resolved.visible.as_slice()).unwrap_or_default();
         Ok(all.iter().map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
     }
+}
+
+/// The cells at the positions `lo..hi` along each axis of a selection.
+fn within(cells: &Selection, lo: &[u64], hi: &[u64]) -> Selection {
+    let along = |((axis, lo), hi): ((&Axis, &u64), &u64)| Axis {
+        start: axis.cell(*lo),
+        step: axis.step,
+        count: hi - lo,
+    };
+    Selection { axes: cells.axes.iter().zip(lo).zip(hi).map(along).collect() }
+}
+
+/// The oldest version from which a stored block was computed; `None` with voids.
+fn oldest(pieces: &[StoredPiece]) -> Option<u64> {
+    pieces.iter().map(|piece| piece.since).min().flatten()
 }
 
 fn boxed(lo: &[u64], hi: &[u64]) -> Selection {
