@@ -40,7 +40,7 @@ def extents(given: Any, ndim: int, what: str, least: int) -> tuple[int, ...]:
 
 
 def shape_of_tiles(shape: Sequence[int], item: int, cut: Sequence[int] | None) -> tuple[int, ...]:
-    """Whole rows as far as they fit, along chunk boundaries."""
+    """Whole rows as far as they fit, along the boundaries of what is decoded as a whole."""
     tile = [max(n, 1) for n in shape]
     for d, n in enumerate(tile):
         own = min(cut[d], n) if cut else 1
@@ -81,9 +81,7 @@ def frame(
     if edge == "nan" and variable.dtype.kind not in "fc" and any(around):
         raise InvalidArgumentError(f'edge="nan" needs floats; "{variable.name}" holds {variable.dtype}')
     if shape is None:
-        cut = variable.chunks
-        cut = None if cut is None else cut[int(variable.has_steps) :]
-        size = shape_of_tiles(whole, variable.dtype.itemsize, cut)
+        size = shape_of_tiles(whole, variable.dtype.itemsize, variable._cut_of_decoding())
     else:
         size = extents(shape, len(whole), "shape", 1)
     return whole, size, around

@@ -140,6 +140,17 @@ class Variable(expr.Operators):
             self._cut = reading.snapshot, None if cut is None else (*steps, *cut, *reading.inner)
         return self._cut[1]
 
+    def _cut_of_decoding(self) -> tuple[int, ...] | None:
+        """The shape that is decoded as a whole, without the step axis; None where any cells are read as they are.
+
+        Judged by the blocks of the last step.
+        """
+        reading = self._reading()
+        cut = self.chunks
+        if cut is None or (reading.derived is None and _is_raw(reading)):
+            return None
+        return cut[int(self.has_steps) :]
+
     def _cut_of_inputs(self, reading: ReadingHandle) -> tuple[int, ...] | None:
         """The chunk shape of an input with the same shape, for a derived variable."""
         if reading.derived is None:
@@ -653,6 +664,15 @@ class Variable(expr.Operators):
 
 def _largest_cut(reading: ReadingHandle) -> tuple[int, ...] | None:
     """The largest subchunk shape of the last step's blocks; None if there is no block or no dimension."""
-    last = reading.steps()[-1:] if reading.has_steps else [None]
-    cuts = (tuple(block["chunks"]) for step in last for block in reading.blocks(step))
+    cuts = (tuple(block["chunks"]) for block in _last_blocks(reading))
     return max(cuts, key=math.prod, default=None) or None
+
+
+def _is_raw(reading: ReadingHandle) -> bool:
+    """Whether no block of the last step is encoded."""
+    return all(block["transform"] is None for block in _last_blocks(reading))
+
+
+def _last_blocks(reading: ReadingHandle) -> list[dict[str, Any]]:
+    last = reading.steps()[-1:] if reading.has_steps else [None]
+    return [block for step in last for block in reading.blocks(step)]

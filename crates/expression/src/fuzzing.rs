@@ -139,16 +139,16 @@ impl Cells for Counted {
     }
 
     /// The value at the first corner of the halo, so a function that needs its neighbours.
-    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values, Self::Error> {
+    fn call(&mut self, call: &Called, tile: Tile<'_>, values: &mut Values) -> Result<(), Self::Error> {
         let width: Vec<usize> = tile.shape.iter().zip(&call.halo).map(|(n, h)| n + 2 * *h as usize).collect();
         let mut places = vec![0];
         for (n, width) in tile.shape.iter().zip(&width) {
             places = places.iter().flat_map(|&p| (0..*n).map(move |at| p * width + at)).collect();
         }
-        Ok(match (tile.values, call.to) {
-            (Values::F8(from), Type::F8) => Values::F8(places.iter().map(|&p| from[p]).collect()),
-            _ => Values::new(call.to, places.len()),
-        })
+        if let (Values::F8(from), Values::F8(to)) = (tile.values, values) {
+            to.iter_mut().zip(places).for_each(|(to, place)| *to = from[place]);
+        }
+        Ok(())
     }
 
     fn coordinate(&mut self, _: usize) -> Result<Vec<f64>, Self::Error> {

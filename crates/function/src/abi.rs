@@ -63,10 +63,21 @@ pub struct Aligned {
 impl Aligned {
     /// Zeros. `None`: there is no such memory.
     pub fn zeros(len: usize) -> Option<Aligned> {
-        let (many, mut words) = (len.div_ceil(8), Vec::new());
-        words.try_reserve_exact(many).ok()?;
-        words.resize(many, 0);
-        Some(Aligned { words, len })
+        Aligned::default().resized(len)
+    }
+
+    /// The same memory with another length; bytes that are added are zeros. `None`: there is no such memory.
+    pub fn resized(mut self, len: usize) -> Option<Aligned> {
+        let many = len.div_ceil(8);
+        self.words.try_reserve_exact(many.saturating_sub(self.words.len())).ok()?;
+        self.words.resize(many, 0);
+        self.len = len;
+        Some(self)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the words have at least `len` bytes.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.len) }
     }
 
     /// The bytes.
@@ -87,6 +98,16 @@ pub struct Job {
     pub count: Vec<u64>,
     /// The input with its halo.
     pub input: Aligned,
+    /// Memory for the output, of any length. The call makes it fit.
+    pub output: Aligned,
+}
+
+impl Job {
+    /// The elements of the output after the call.
+    pub fn made(&self) -> &[u8] {
+        let bytes = self.output.bytes();
+        bytes.get(GUARD..bytes.len().saturating_sub(GUARD)).unwrap_or_default()
+    }
 }
 
 /// A registered function.
@@ -190,8 +211,8 @@ impl Function {
         &self.turn
     }
 
-    /// Calls it for a tile: the elements of the output tile, or the reason why there are none.
-    pub(crate) fn call(&self, job: &mut Job) -> std::result::Result<Vec<u8>, String> {
+    /// Calls it for a tile. The error is the reason why there is no output.
+    pub(crate) fn call(&self, job: &mut Job) -> std::result::Result<(), String> {
         let Declared { input, output, halo, .. } = &self.declared;
         let around: Vec<u64> = job.count.iter().zip(halo).map(|(n, halo)| n + 2 * halo).collect();
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -199,10 +220,15 @@ impl Function {
         let outer: Vec<i64> = inner.iter().zip(halo).map(|(at, halo)| at - signed(*halo)).collect();
         let cells = job.count.iter().fold(1, |all: u64, n| all.saturating_mul(*n));
         let len = usize::try_from(cells).unwrap_or(usize::MAX).saturating_mul(output.size() as usize);
-        let mut made =
-            len.checked_add(2 * GUARD).and_then(Aligned::zeros).ok_or("there is no memory for it")?;
+        let memory = std::mem::take(&mut job.output);
+        job.output = len
+            .checked_add(2 * GUARD)
+            .and_then(|len| memory.resized(len))
+            .ok_or("there is no memory for it")?;
         let (front, back) = (GUARD, GUARD + len);
-        made.bytes_mut().fill(GUARDED);
+        let bytes = job.output.bytes_mut();
+        bytes[..front].fill(GUARDED);
+        bytes[back..].fill(GUARDED);
         let mut message = [0_u8; MESSAGE];
         let (strides_in, strides_out) = (strides(&around, input.size()), strides(&job.count, output.size()));
         let step = job.step.map_or(-1, signed);
@@ -225,7 +251,7 @@ impl Function {
             ..tile(*input, &mut [], job.input.bytes_mut().as_mut_ptr())
         };
         // SAFETY: the guards before the elements lie in the memory.
-        let data = unsafe { made.bytes_mut().as_mut_ptr().add(front) };
+        let data = unsafe { bytes.as_mut_ptr().add(front) };
         let mut wanted = Tile {
             origin: inner.as_ptr(),
             shape: job.count.as_ptr(),
@@ -235,7 +261,7 @@ impl Function {
         // SAFETY: the structures are those of the header, and their memory lives until the call returns. The owner of
         // the process declares that the function follows the header.
         let failed = unsafe { (self.call)(&raw const given, 1, &raw mut wanted, self.state as *mut c_void) };
-        let bytes = made.bytes_mut();
+        let bytes = job.output.bytes();
         let is_guarded = |part: Option<&[u8]>| part.is_some_and(|part| part.iter().all(|b| *b == GUARDED));
         if !is_guarded(bytes.get(..front)) || !is_guarded(bytes.get(back..)) {
             return Err("wrote outside its tile".into());
@@ -245,7 +271,7 @@ impl Function {
             let text = if text.is_empty() { "no text".into() } else { String::from_utf8_lossy(text) };
             return Err(format!("returned {failed}: {text}"));
         }
-        Ok(bytes.get(front..back).unwrap_or_default().to_vec())
+        Ok(())
     }
 }
 

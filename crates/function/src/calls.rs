@@ -64,18 +64,19 @@ impl Calls {
     }
 }
 
-/// The number of a tile, and its elements or the reason why there are none.
-type Made = (usize, std::result::Result<Vec<u8>, String>);
+/// The number of a tile, and its job after the call or the reason why there is no output.
+type Made = (usize, std::result::Result<Job, String>);
 
 impl Function {
-    /// Calls the function for `many` tiles. `input` makes the job of a tile by its number, `take` gets its elements.
+    /// Calls the function for `many` tiles. `input` makes the job of a tile by its number, `take` gets it back with the
+    /// output.
     /// Errors: those of `input`; a function that fails, passes its deadline, or has not returned from a call that an
     /// earlier deadline left behind.
     pub fn run<E: From<Error>>(
         self: &Arc<Self>,
         many: usize,
         input: &mut dyn FnMut(usize) -> Result<Job, E>,
-        take: &mut dyn FnMut(usize, Vec<u8>),
+        take: &mut dyn FnMut(usize, Job),
     ) -> Result<(), E> {
         if many == 0 {
             return Ok(());
@@ -105,7 +106,7 @@ impl Function {
                     if !calls.begin() {
                         return;
                     }
-                    let made = function.call(&mut job);
+                    let made = function.call(&mut job).map(|()| job);
                     calls.end(&function);
                     if done.send((number, made)).is_err() {
                         return;
@@ -132,9 +133,9 @@ impl Function {
             }
             let Some((_, first)) = waiting.first_key_value() else { break Ok(()) };
             match made.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok((number, Ok(bytes))) => {
+                Ok((number, Ok(job))) => {
                     waiting.remove(&number);
-                    take(number, bytes);
+                    take(number, job);
                 }
                 Ok((number, Err(why))) => {
                     let tile = waiting.remove(&number).unwrap_or_default();

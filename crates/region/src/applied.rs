@@ -53,9 +53,9 @@ pub(super) fn results(
     let gather = Gather { reading, cells, bytes, released };
     let mut out = Vec::with_capacity(all.len());
     let mut input = |number: usize| gather.tile(function, &all[number]);
-    function.run(all.len(), &mut input, &mut |number, bytes| {
+    function.run(all.len(), &mut input, &mut |number, job| {
         let (offset, count) = all[number].clone();
-        out.push(Computed { offset, count, bytes });
+        out.push(Computed { offset, count, bytes: job.made().to_vec() });
     })?;
     Ok(out)
 }
@@ -108,6 +108,7 @@ impl Gather<'_> {
             copy(&part, &Dense { origin: &origin, count: &part.1, item, bytes: bytes.as_slice() }, &mut to);
         }
         repeat_edges(&inside, &mut to);
-        Ok(Job { step: self.cells.step, offset: tile.0.clone(), count: tile.1.clone(), input })
+        let output = Aligned::default();
+        Ok(Job { step: self.cells.step, offset: tile.0.clone(), count: tile.1.clone(), input, output })
     }
 }

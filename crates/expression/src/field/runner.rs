@@ -38,8 +38,9 @@ pub trait Cells {
     /// The value of an unwritten cell of a name: one value.
     fn fill(&mut self, name: usize) -> Values;
 
-    /// The values that a registered function computes for a tile. Errors: a function that is not known, or fails.
-    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values, Self::Error>;
+    /// Has a registered function compute the values of a tile, which have their type and count. Errors: a function that
+    /// is not known, or fails.
+    fn call(&mut self, call: &Called, tile: Tile<'_>, values: &mut Values) -> Result<(), Self::Error>;
 
     /// All values of a coordinate, by the index of its name: the coordinates of the cells along an axis.
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Self::Error>;
@@ -457,11 +458,10 @@ impl<'f> Runner<'f> {
         let known = given.known.as_ref().map(|known| call.known(known, own));
         let axes = &self.field.stages[n].axes;
         let tile = Tile { axes, lo: &places(own).0, shape: &shape(own), values: &given.values };
-        // A value without known cells is not asked for.
-        let values = match known.as_ref().is_some_and(|known| !known.contains(&1)) {
-            true => Values::new(call.to, volume(own)),
-            false => cells.call(call, tile)?,
-        };
+        let mut values = spare.take(call.to, volume(own));
+        if known.as_ref().is_none_or(|known| known.contains(&1)) {
+            cells.call(call, tile, &mut values)?;
+        }
         spare.give(given);
         self.checked(Array { values, known }, own, n)
     }

@@ -36,6 +36,8 @@ struct Inputs<'c> {
     /// Whether positions are those of a selection.
     selected: bool,
     patient: bool,
+    /// Memory for the input and the output of a function's next call.
+    memory: (Aligned, Aligned),
     report: ReadReport,
 }
 
@@ -68,7 +70,8 @@ impl<'c> Evaluator<'c> {
         let extents: Vec<u64> = cells.iter().map(|axis| axis.count).collect();
         let nested = computed.inputs.iter().map(|_| None).collect();
         let report = ReadReport::default();
-        let inputs = Inputs { computed, step, cells, nested, selected: selected.is_some(), patient, report };
+        let (selected, memory) = (selected.is_some(), Default::default());
+        let inputs = Inputs { computed, step, cells, nested, selected, patient, memory, report };
         let absent =
             derivation.field.edge() == Edge::Fill && derivation.field.reaches() && !computed.has(step)?;
         let runner = Runner::new(&derivation.field, &extents)?;
@@ -300,25 +303,26 @@ impl Cells for Inputs<'_> {
         values
     }
 
-    fn call(&mut self, call: &Called, tile: Tile<'_>) -> Result<Values> {
+    fn call(&mut self, call: &Called, tile: Tile<'_>, values: &mut Values) -> Result<()> {
         let function = Functions::of_process().find(&call.function)?;
         let (given, _) = bytes(tile.values);
         let count: Vec<u64> = tile.shape.iter().map(|n| *n as u64).collect();
         let offset = tile.axes.iter().zip(tile.lo).map(|(axis, lo)| self.cells[*axis].cell(*lo)).collect();
         let step = self.computed.derivation.steps.then_some(self.step);
-        let mut values = Values::new(call.to, tile.shape.iter().product());
-        let job = |_| -> Result<Job> {
-            let mut input = Aligned::zeros(given.len())
-                .ok_or_else(|| Error::invalid("a tile does not fit into memory"))?;
-            input.bytes_mut().copy_from_slice(given);
-            Ok(Job { step, offset: Vec::clone(&offset), count: count.clone(), input })
-        };
-        function.run(1, &mut { job }, &mut |_, made| {
-            let (to, _) = bytes_mut(&mut values);
+        let (input, output) = std::mem::take(&mut self.memory);
+        let mut input =
+            input.resized(given.len()).ok_or_else(|| Error::invalid("a tile does not fit into memory"))?;
+        input.bytes_mut().copy_from_slice(given);
+        let mut job = Some(Job { step, offset, count, input, output });
+        let mut only =
+            |_| -> Result<Job> { job.take().ok_or_else(|| Error::invalid("a tile was made twice")) };
+        function.run(1, &mut only, &mut |_, job| {
+            let ((to, _), made) = (bytes_mut(values), job.made());
             let len = to.len().min(made.len());
             to[..len].copy_from_slice(&made[..len]);
+            self.memory = (job.input, job.output);
         })?;
-        Ok(values)
+        Ok(())
     }
 
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>> {
