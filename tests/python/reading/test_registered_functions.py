@@ -181,6 +181,7 @@ LEFT_OUT = """
     with dry.open(sys.argv[1], "r+") as c:
         np.save(sys.argv[2] + "/kept.npy", c["kept"][...])
         np.save(sys.argv[2] + "/part.npy", c["kept"][0, :9, ::-2, 3])
+        np.save(sys.argv[2] + "/on_kept.npy", c["on_kept"][...])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = xr.open_dataset(c, engine="drystone")
@@ -198,21 +199,23 @@ def test_a_process_without_the_function_shares_all_that_it_can_read(
     run.derive("kept", "apply(stencil, u, f8, 1) - u", kind="stored", edge="nan")
     run.derive("v", "apply(stencil, u, f8, 1)")
     run.derive("on_v", "v + 1")
+    run.derive("on_kept", "diff(kept, y, 1) * 2")
     run.store_derived()
-    expected = run["kept"][...]
+    expected, on_kept = run["kept"][...], run["on_kept"][...]
     assert np.isnan(expected).any()
     run.close()
     command = [sys.executable, "-c", textwrap.dedent(LEFT_OUT), str(tmp_path / "run.dry"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first, *notes = done.stdout.splitlines()
-    assert first == "['kept', 'u']"
+    assert first == "['kept', 'on_kept', 'u']"
     for name in ("v", "on_v"):
         said = [note for note in notes if f'"{name}"' in note or f" {name}:" in note]
         assert len(said) >= 2, notes
         assert all('calls function "stencil", which is not registered' in note for note in said)
     np.testing.assert_array_equal(np.load(tmp_path / "kept.npy"), expected)
     np.testing.assert_array_equal(np.load(tmp_path / "part.npy"), expected[0, :9, ::-2, 3])
+    np.testing.assert_array_equal(np.load(tmp_path / "on_kept.npy"), on_kept)
     with netCDF4.Dataset(tmp_path / "out.nc") as there:
         there.set_auto_mask(False)
         np.testing.assert_array_equal(there["kept"][...], expected)

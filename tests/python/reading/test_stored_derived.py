@@ -68,6 +68,40 @@ def test_values_are_stored_when_a_step_commits_and_read_alone(run):
     assert "u" not in plan.split("\n")[0]
 
 
+def test_stored_values_are_read_by_what_is_derived_from_them(run):
+    define(run, "stored")
+    run.derive("turned", "lap + speed[x-1]")
+    run.derive("turned_now", "lap_now + speed_now[x-1]")
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+        with w.step(1):
+            for name, values in zip("uv", flow(1), strict=True):
+                w.put(name, values[:9], offset=(0, 0, 0))
+    run.refresh()
+    for step in range(2):
+        assert np.array_equal(run["turned"][step], run["turned_now"][step], equal_nan=True)
+        assert np.array_equal(
+            run["turned"][step, ::-3, 5:, 7], run["turned_now"][step, ::-3, 5:, 7], equal_nan=True
+        )
+    run["u"][0, 4:6, 4, 7] = 99
+    run.commit()
+    assert np.array_equal(run["turned"][0], run["turned_now"][0], equal_nan=True)
+    # An input whose dimensions have another order, and cells without a value.
+    run.create_variable("g", "f8", (40, 32), dims=("x", "y"))
+    run["g"][:25] = np.random.default_rng(2).random((25, 32))
+    run.commit()
+    for kind in ("stored", "virtual"):
+        run.derive(f"slope_{kind}", "diff(g, x, 1)", kind=kind, edge="nan")
+        run.derive(f"both_{kind}", f"u + slope_{kind}")
+    run.store_derived()
+    as_computed(run, "slope")
+    for part in (np.s_[0], np.s_[0, 3, ::-2, 2:30:3], np.s_[1, :, 31, 23]):
+        found, wanted = run["both_stored"][part], run["both_virtual"][part]
+        assert np.array_equal(found, wanted, equal_nan=True)
+        assert np.isnan(found).any()
+        assert not np.isnan(found).all()
+
+
 def test_a_newer_input_hides_what_was_stored_until_it_is_computed_again(run):
     define(run, "stored")
     with run.writer(rank=0, nranks=1) as w:

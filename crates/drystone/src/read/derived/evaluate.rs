@@ -1,6 +1,7 @@
 //! Evaluates a definition over boxes, with the values of its inputs.
 
 use drystone_expression::{Array, Called, Cells, Edge, Runner, Spare, Tile, Values};
+use drystone_format::derived::Kind;
 use drystone_format::dtype::Scalar;
 use drystone_function::{Aligned, Declared, Functions, Job};
 use drystone_plan::selection::{Axis, Selection};
@@ -212,7 +213,9 @@ impl<'c> Inputs<'c> {
         if count == 0 {
             return Ok(Array { values: Values::new(dtype, 0), known: None });
         }
-        if computed.nested[name].is_some() {
+        // Stored values are read where they are current; the read computes the others.
+        let is_kept = reading.stored_kind() == Some(Kind::Stored);
+        if computed.nested[name].is_some() && !is_kept {
             let (own_lo, own_hi): (Vec<u64>, Vec<u64>) =
                 axes.iter().map(|axis| (lo[rank(axis)], hi[rank(axis)])).unzip();
             let found = self.nested(name, axes)?.values(&own_lo, &own_hi, spare)?;
@@ -234,7 +237,7 @@ impl<'c> Inputs<'c> {
                 })
                 .collect(),
         };
-        let has_voids = {
+        let (has_voids, unknown) = {
             let (mut shape, mut strides, mut selection) =
                 (own_shape.clone(), own_strides.clone(), cells.clone());
             if reading.variable().steps {
@@ -245,12 +248,18 @@ impl<'c> Inputs<'c> {
             // A single cell of a leading axis needs no stride.
             strides.iter_mut().zip(&shape).filter(|(_, n)| **n == 1).for_each(|(stride, _)| *stride = 1);
             let out = target(&mut values, &shape, &strides)?;
-            reading.check_read(&selection, &out)?;
-            let (report, has_voids) = reading.read_and_look(&selection, &out)?;
-            self.report.join(&report);
-            has_voids
+            if is_kept {
+                let (report, known) = reading.read_known(&selection, &out)?;
+                self.report.join(&report);
+                (false, known)
+            } else {
+                reading.check_read(&selection, &out)?;
+                let (report, has_voids) = reading.read_and_look(&selection, &out)?;
+                self.report.join(&report);
+                (has_voids, None)
+            }
         };
-        let mut known = None;
+        let mut known = unknown.map(|unknown| in_order(&unknown, &own_shape, &own_strides));
         if has_voids {
             for (first, end) in reading.voids(self.step, &cells)? {
                 let known = known.get_or_insert_with(|| vec![1u8; count]);
@@ -414,19 +423,27 @@ fn each_cell(first: &[u64], end: &[u64], strides: &[u64], act: &mut dyn FnMut(u6
     }
 }
 
+/// Rearranges a byte for each cell of a dense box into the order of strides.
+fn in_order(from: &[u8], shape: &[u64], strides: &[u64]) -> Vec<u8> {
+    let (mut out, mut next) = (vec![0; from.len()], from.iter());
+    each_cell(&vec![0; shape.len()], shape, strides, &mut |at| {
+        if let (Some(to), Some(from)) = (out.get_mut(at as usize), next.next()) {
+            *to = *from;
+        }
+    });
+    out
+}
+
 /// Rearranges values of a dense box into the order of strides.
 fn turned(from: &Array, shape: &[u64], strides: &[u64]) -> Array {
     let mut values = Values::new(from.values.dtype(), from.values.count());
-    let mut known = from.known.as_ref().map(|known| vec![0; known.len()]);
+    let known = from.known.as_ref().map(|known| in_order(known, shape, strides));
     let (source, item) = super::memory::bytes(&from.values);
     let (to, _) = bytes_mut(&mut values);
     let mut number = 0usize;
     each_cell(&vec![0; shape.len()], shape, strides, &mut |at| {
         let at = at as usize;
         to[at * item..][..item].copy_from_slice(&source[number * item..][..item]);
-        if let (Some(known), Some(own)) = (&mut known, &from.known) {
-            known[at] = own[number];
-        }
         number += 1;
     });
     Array { values, known }

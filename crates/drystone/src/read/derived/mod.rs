@@ -630,11 +630,16 @@ impl Computed {
         own.sum()
     }
 
-    /// Whether the definition, or that of an input, calls a function that this process does not have.
+    /// Whether the definition, or that of an input without stored values, calls a function that this process does not
+    /// have.
     fn lacks_a_function(&self) -> bool {
         let lacks = |call: &Called| Functions::of_process().find(&call.function).is_err();
+        let is_kept = |input: &Reading| input.stored_kind() == Some(Kind::Stored);
         self.derivation.field.calls().any(lacks)
-            || self.nested.iter().flatten().any(|nested| nested.lacks_a_function())
+            || self.inputs.iter().zip(&self.nested).any(|(input, nested)| match (input, nested) {
+                (Some(input), Some(nested)) => !is_kept(input) && nested.lacks_a_function(),
+                _ => false,
+            })
     }
 
     /// Whether a value may need all cells along an axis.
