@@ -62,6 +62,14 @@ $(STAMPS)/plugin: $(RUST_SOURCES) tools/hdf5_plugin.sh | $(STAMPS)/python
 	@mkdir -p $(STAMPS)
 	@echo "==> plugin: the plug-in for HDF5"
 	@tools/hdf5_plugin.sh --release
+	@rm -f $(STAMPS)/plugin-dev
+	@touch $@
+
+$(STAMPS)/plugin-dev: $(RUST_SOURCES) tools/hdf5_plugin.sh | $(STAMPS)/python
+	@mkdir -p $(STAMPS)
+	@echo "==> plugin: the plug-in for HDF5, development build"
+	@tools/hdf5_plugin.sh
+	@rm -f $(STAMPS)/plugin
 	@touch $@
 
 rados-class: ## the object class for Ceph, in build/rados-class
@@ -80,8 +88,9 @@ $(STAMPS)/test_programs: tools/test_programs.sh
 	@echo "==> test: programs that only tests run"
 	@if tools/test_programs.sh; then touch $@; fi
 
+# One build, the development one with its assertions: the tests in Rust, the extension and the plug-in share it.
 test: export INSTALL = apt
-test: setup plugin $(STAMPS)/test_programs ## run every test: Rust, Python, examples, README
+test: dev $(STAMPS)/plugin-dev $(STAMPS)/test_programs ## run every test: Rust, Python, examples, README
 	@echo "==> test: Rust"
 	@cargo test --workspace
 	@if [ -e /usr/include/rados/objclass.h ]; then \
@@ -91,7 +100,7 @@ test: setup plugin $(STAMPS)/test_programs ## run every test: Rust, Python, exam
 	@echo "==> test: Python, examples, documents"
 	@DRYSTONE_RADOS_CLASS="$${DRYSTONE_RADOS_CLASS:-$(CURDIR)/build/rados-class-dev}" $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
-lint: setup ## formatters, lints and types
+lint: dev ## formatters, lints and types
 	@$(MAKE) --no-print-directory lints
 
 lints:
