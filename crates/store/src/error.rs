@@ -103,7 +103,7 @@ pub enum StoreError {
     /// The medium or a quota is full.
     #[error(
         "cannot {operation} '{key}' in {store}: no space is left (device full or quota reached); \
-         free space and try again. An append may have left some of its bytes: ask for the length first"
+         free space and try again"
     )]
     NoSpace {
         /// The key that was to grow.
@@ -114,7 +114,7 @@ pub enum StoreError {
         operation: &'static str,
     },
     /// This store does not support the operation. A retry does not help.
-    #[error("{store} does not support {operation}; see Store::features for what it offers")]
+    #[error("{store} does not support {operation}")]
     Unsupported {
         /// What was attempted.
         operation: String,

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from command_line import drystone
 from drystone import commands
+from drystone.errors import InvalidArgumentError
 from drystone.undoing import Addition
 
 h5py = pytest.importorskip("h5py")
@@ -218,3 +219,23 @@ def test_an_import_is_compressed_where_that_pays(tmp_path):
     drystone("import", tmp_path / "smooth.npy", tmp_path / "none.dry", "--transform", "none")
     with dry.open(tmp_path / "none.dry") as c:
         assert c["smooth"].transform is None
+
+
+def test_truth_values_come_back_from_netcdf(tmp_path):
+    """NetCDF has none: bytes stand for them, marked as by xarray. Other values under the mark are refused."""
+    netCDF4 = pytest.importorskip("netCDF4")
+    values = np.array([[True, False, True], [False, False, True]])
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("flag", data=values, dims=("y", "x"))
+        c.commit()
+        dry.export(c, tmp_path / "c.nc")
+    dry.import_file(tmp_path / "c.nc", tmp_path / "back.dry")
+    with dry.open(tmp_path / "back.dry") as c:
+        assert c["flag"].dtype == np.dtype(bool)
+        assert "dtype" not in c["flag"].attrs
+        np.testing.assert_array_equal(c["flag"][...], values)
+    with netCDF4.Dataset(tmp_path / "c.nc", "a") as file:
+        file["flag"][0, 1] = 5
+    with pytest.raises(InvalidArgumentError, match="flag.*other values than 0 and 1"):
+        dry.import_file(tmp_path / "c.nc", tmp_path / "other.dry")
+    assert not (tmp_path / "other.dry").exists()

@@ -1,4 +1,7 @@
-"""Restores types that an export marked because its format lacks them: lists as two arrays, references as texts."""
+"""Restores types that an export marked because its format lacks them.
+
+Lists are two arrays, references are texts, and truth values are small integers in netCDF.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from drystone.contiguous import LISTS_OF, SAMPLE_DIMENSION, unflattened
+from drystone.errors import InvalidArgumentError
 from drystone.interchange.formats import Array, Box, Contents
 from drystone.lists import REFERENCES_TO, ragged, reference
 
@@ -19,6 +23,26 @@ def typed(contents: Contents) -> None:
         if kind in ("object", "region") and array.dtype.kind == "O" and not array.dtype.metadata:
             array.dtype = reference(kind)
             del array.attrs[REFERENCES_TO]
+        is_byte = array.dtype == np.int8 and array.fill in (None, 0, 1)
+        if is_byte and isinstance(array.attrs.get("dtype"), str) and array.attrs["dtype"] == "bool":
+            _as_bool(array)
+
+
+def _as_bool(array: Array) -> None:
+    """Makes an array of truth values of one that says with `dtype`, as xarray does, that it holds them."""
+    stored = array.read
+
+    def read(box: Box) -> Any:
+        values = np.asarray(stored(box))
+        if ((values != 0) & (values != 1)).any():
+            raise InvalidArgumentError(
+                f'"{array.path}" says dtype="bool" and holds other values than 0 and 1: remove the attribute'
+            )
+        return values.astype(bool)
+
+    array.dtype, array.read, array.lies = np.dtype(bool), read, False
+    array.fill = None if array.fill is None else np.bool_(array.fill)
+    del array.attrs["dtype"]
 
 
 def _joined(contents: Contents) -> None:
