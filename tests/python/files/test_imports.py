@@ -236,6 +236,6 @@ def test_truth_values_come_back_from_netcdf(tmp_path):
         np.testing.assert_array_equal(c["flag"][...], values)
     with netCDF4.Dataset(tmp_path / "c.nc", "a") as file:
         file["flag"][0, 1] = 5
-    with pytest.raises(InvalidArgumentError, match="flag.*other values than 0 and 1"):
+    with pytest.raises(InvalidArgumentError, match="other values than 0 and 1"):
         dry.import_file(tmp_path / "c.nc", tmp_path / "other.dry")
     assert not (tmp_path / "other.dry").exists()
