@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import drystone as dry
 import pytest
 from conftest import is_stub, program
 
@@ -88,6 +89,86 @@ def test_a_stub_with_another_files_container_is_refused(connector_environment, m
     said = program(connector_environment, READ, made, ok=False)
     assert said.returncode == 1
     assert "OSError" in said.stderr
+
+
+COPIES = """
+import os, sys, h5py
+os.chdir(sys.argv[1])
+def held(path):
+    with h5py.File(path, "r") as f: return sorted(f), f["x"][...].tolist()
+with h5py.File("copy.h5", "r+") as f: f["x"][...] = 0; f["new"] = 1
+assert held("copy.h5") == (["new", "x"], [0, 0, 0])
+assert held("run.h5") == (["x"], [1, 2, 3])
+with h5py.File("copy.h5", "w") as f: f["x"] = [7]
+assert (held("copy.h5"), held("run.h5")) == ((["x"], [7]), (["x"], [1, 2, 3]))
+assert held("moved/renamed.h5") == (["x"], [1, 2, 3])
+with h5py.File("moved/renamed.h5", "r+") as f: f["x"][0] = 5
+assert held("moved/renamed.h5") == (["x"], [5, 2, 3])
+# Copies of a stub alone: read, never changed or removed.
+assert held("alone.h5") == (["x"], [1, 2, 3])
+try: h5py.File("alone.h5", "r+")
+except OSError as error: assert "copy run.h5.drystone to" in str(error), error
+else: raise SystemExit("a copy of a stub was opened for writing")
+with h5py.File("alone.h5", "w") as f: f["x"] = [8]
+assert (held("alone.h5"), held("run.h5")) == ((["x"], [8]), (["x"], [1, 2, 3]))
+# A folder that was removed: a new file replaces what is left.
+with h5py.File("gone.h5", "w") as f: f["x"] = [9]
+assert held("gone.h5") == (["x"], [9])
+"""
+
+
+def test_a_copy_of_a_file_is_a_file_of_its_own(connector_environment, tmp_path):
+    """Stub and folder copied or renamed, and a stub copied alone: the original stays as it is."""
+    make = 'import sys, h5py\nwith h5py.File(sys.argv[1], "w") as f: f["x"] = [1, 2, 3]'
+    run = tmp_path / "run.h5"
+    program(connector_environment, make, run)
+    (tmp_path / "moved").mkdir()
+    for name in ("copy.h5", "moved/renamed.h5", "gone.h5"):
+        shutil.copy(run, tmp_path / name)
+        shutil.copytree(tmp_path / "run.h5.drystone", tmp_path / f"{name}.drystone")
+    shutil.copy(run, tmp_path / "alone.h5")
+    program(connector_environment, make, tmp_path / "gone.h5")
+    for folder in tmp_path.glob("gone.h5.drystone*"):
+        shutil.rmtree(folder)
+    program(connector_environment, COPIES, tmp_path)
+    with dry.open(tmp_path / "moved/renamed.h5") as c:
+        assert sorted(c.variables)
+
+
+REFERENCES = """
+import sys, h5py, numpy as np
+ref = h5py.ref_dtype
+with h5py.File(sys.argv[1] + "/a.h5", "w") as f, h5py.File(sys.argv[1] + "/b.h5", "w") as g:
+    for name in "xyz": g["wrong_" + name] = [1, 2]
+    f["target"], f["other"] = np.arange(3), np.arange(4)
+    both = np.array([f["target"].ref, f["other"].ref], dtype=ref)
+    f.create_dataset("r", data=both)
+    record = np.zeros(2, [("n", "i4"), ("to", ref, (2,))])
+    record["n"] = [4, 5]
+    for row in record: row["to"][:] = both
+    f.create_dataset("records", data=record)
+    f["listed"] = np.zeros(2)
+    f["listed"].attrs["one"] = f["other"].ref
+    lists = f["listed"].attrs
+    lists.create("many", np.array([both, both[:1]], dtype=object), dtype=h5py.vlen_dtype(ref))
+    for name in ("r", "records", "listed"):
+        f.copy(name, g)
+        f.copy(name, f, name + "_here")
+    assert not any(bool(one) for one in g["r"][()])
+    assert g["records"]["n"].tolist() == [4, 5]
+    assert not any(bool(one) for row in g["records"]["to"] for one in row)
+    assert not g["listed"].attrs["one"]
+    assert [len(part) for part in g["listed"].attrs["many"]] == [2, 1]
+    assert not any(bool(one) for part in g["listed"].attrs["many"] for one in part)
+    assert [f[one].name for one in f["r_here"][()]] == ["/target", "/other"]
+    assert f[f["listed_here"].attrs["many"][0][1]].name == "/other"
+    assert f[f["r"][1]].name == "/other"
+"""
+
+
+def test_references_in_copies_to_another_file_are_null(connector_environment, tmp_path):
+    """As in HDF5, which leaves those in records as they are; there they would point to other objects."""
+    program(connector_environment, REFERENCES, tmp_path)
 
 
 def test_a_stub_means_nothing_to_hdf5_itself(native_environment, made):

@@ -224,6 +224,11 @@ module drystone_bindings
        integer(c_int32_t), value :: offset_count
        integer(c_int32_t) :: status
      end function c_put
+     function c_fits_member(data) result(status) bind(c, name="dry_fortran_fits_member")
+       import
+       type(*), dimension(..), intent(in) :: data
+       integer(c_int32_t) :: status
+     end function c_fits_member
      function c_read(team, handle, step, data, offset_count, offset, stride_count, stride) result(status) &
           bind(c, name="dry_fortran_read")
        import

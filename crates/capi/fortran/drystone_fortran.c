@@ -129,6 +129,15 @@ static uint64_t item_size(const struct array *a, const CFI_cdesc_t *given) {
     return a->type == DRY_BYTES || a->type == DRY_RECORD ? given->elem_len : 0;
 }
 
+/* Refuses characters, with which a compiler may pass a length where that of the member's name is expected. It may also
+ * describe a single character as an integer. */
+dry_status dry_fortran_fits_member(const CFI_cdesc_t *data) {
+    const dry_type type = type_of(data->type);
+    if (type != DRY_BYTES && !(data->rank == 0 && data->elem_len == 1)) return DRY_OK;
+    return dry_set_error(DRY_INVALID_ARGUMENT,
+                         "put with member= takes no characters, and no single byte: call put_member(path, member, data)");
+}
+
 dry_status dry_fortran_put(dry_writer *writer, const char *path, const char *member, const CFI_cdesc_t *data,
                            int32_t offset_count, const int64_t *offset) {
     const struct array a = describe(data);

@@ -18,6 +18,7 @@ module drystone_writer
      procedure :: put
      procedure :: put_strings
      procedure :: put_lists
+     procedure :: put_member
      procedure :: put_member_strings
      procedure :: put_member_lists
   end type dry_writer
@@ -60,7 +61,7 @@ contains
   end subroutine abort_step
 
   !> Writes a block, of whole elements or of one member of records; `offset` counts the cells before it in each
-  !> dimension.
+  !> dimension. Characters for a member are refused here: see put_member.
   subroutine put(self, path, data, offset, member, status)
     class(dry_writer), intent(in) :: self
     character(*), intent(in) :: path
@@ -73,10 +74,37 @@ contains
     character(kind=c_char), allocatable, target :: field(:)
     type(c_ptr) :: field_given, place_given
 
+    integer(c_int32_t) :: fits
+
+    if (present(member)) then
+       ! gfortran passes a length for characters in `data`, which stands here for that of `member`.
+       fits = c_fits_member(data)
+       if (fits /= 0) then
+          call settle(fits, status)
+          return
+       end if
+    end if
     call convert_text(member, field, field_given)
     call convert_place(offset, place, count, place_given)
     call settle(c_put(self%handle, c_text(path), field_given, data, count, place_given), status)
   end subroutine put
+
+  !> As put, for a member of records, such as "name". The member stands before the data, which may be characters.
+  subroutine put_member(self, path, member, data, offset, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path, member
+    type(*), dimension(..), intent(in) :: data
+    class(*), intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(RANKS)
+    integer(c_int32_t) :: count
+    character(kind=c_char), allocatable, target :: field(:)
+    type(c_ptr) :: field_given, place_given
+
+    call convert_text(member, field, field_given)
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put(self%handle, c_text(path), field_given, data, count, place_given), status)
+  end subroutine put_member
 
   !> Writes a block of a DRY_STRING variable from an array of character; trailing blanks are dropped.
   subroutine put_strings(self, path, texts, offset, status)

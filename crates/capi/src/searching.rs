@@ -31,6 +31,9 @@ pub(crate) unsafe extern "C" fn dry_read_points(
                 "the points have {naxes} coordinates, the variable has {axes} axes (the step axis included)"
             )));
         }
+        if count as u64 > size {
+            return Err(Failure::invalid(format!("{count} points do not fit into {size} bytes")));
+        }
         let numbers = count.checked_mul(axes).ok_or_else(|| Failure::invalid("there are too many points"))?;
         // SAFETY: pointers are as drystone.h specifies; the caller does not use the memory until this returns.
         unsafe {

@@ -44,7 +44,7 @@ pub use base::span::{Listening, Span, SpanKind, Values as SpanValues, listen as 
 pub use commit::transaction::{Committed, Incomplete, RunStep};
 pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};
-pub use container::hdf5_stub::find as find_hdf5_stub;
+pub use container::hdf5_stub::{find as find_hdf5_stub, folder_of as folder_of_hdf5_stub};
 pub use container::targets::Targets;
 pub use container::{
     CacheFolder, Config, Container, CreateOptions, Keep, Location, Mode, OpenOptions, Rule, StagedPart,

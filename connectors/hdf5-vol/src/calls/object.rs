@@ -11,6 +11,7 @@ use crate::library::abi::{
 };
 use crate::library::failure::{Failure, Result};
 use crate::library::host::quietly;
+use crate::library::nulls::References;
 use crate::library::props;
 use crate::library::space::Cells;
 use crate::model::tree::{Body, Id, Object, Order, Space, Target};
@@ -509,18 +510,28 @@ fn copy_values(from: &ObjectRef, to: &ObjectRef, id: Id, space: &Space, encoded:
     Ok(())
 }
 
-/// Converts elements of one file to elements of another: values of variable length are copied from heap to
-/// heap.
+/// Converts elements of one file to elements of another: values of variable length are copied from heap to heap, and
+/// references become null.
 fn carry(
     host: &'static crate::library::host::Host,
     from: &ObjectRef,
     to: &ObjectRef,
     encoded: &[u8],
-    data: Vec<u8>,
+    mut data: Vec<u8>,
 ) -> Result<Vec<u8>> {
     use crate::library::types;
     let seen = types::decode(host, encoded)?;
-    if !seen.is_variable() || data.is_empty() {
+    let references = References::of(&seen)?;
+    let clear = |data: &mut [u8]| -> Result<()> {
+        let Some(references) = &references else { return Ok(()) };
+        // SAFETY: elements of the type; the library has made their sequences.
+        data.chunks_exact_mut(seen.size().max(1)).try_for_each(|element| unsafe { references.clear(element) })
+    };
+    if data.is_empty() {
+        return Ok(data);
+    }
+    if !seen.is_variable() {
+        clear(&mut data)?;
         return Ok(data);
     }
     let (a, _) = Handle::object(ObjectRef { id: crate::model::tree::ROOT, ..from.clone() })?;
@@ -531,7 +542,10 @@ fn carry(
         let here = types::disk(host, b, to.context.connector, seen.id, encoded)?;
         let n = (data.len() / there.size().max(1)) as u64;
         let mut memory = types::convert(host, &there, &plain, n, data, None, P_DEFAULT)?;
-        let out = types::convert(host, &plain, &here, n, memory.clone(), None, P_DEFAULT);
+        // A reference of its own stays in `memory`, which frees it.
+        let mut copied = memory.clone();
+        let out =
+            clear(&mut copied).and_then(|()| types::convert(host, &plain, &here, n, copied, None, P_DEFAULT));
         types::reclaim(host, &plain, n, &mut memory);
         out
     })();

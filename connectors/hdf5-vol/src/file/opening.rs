@@ -274,13 +274,19 @@ impl Opening {
             // A device, pipe or socket: a rename would replace it with the stub.
             Ok(found) if !found.is_file() => return Err(failed(&not_a_file())),
             Ok(_) => match stub::read(&path) {
-                Ok(FileContent::Stub(stub)) => Some(path.with_file_name(stub.container)),
+                // The container of another file stays, if this is a copy of that file's stub.
+                Ok(FileContent::Stub(stub)) => match stub::folder_of(&path, &stub) {
+                    (folder, None) => Some(folder),
+                    (_, Some(_)) => None,
+                },
                 Err(e) => return Err(failed(&e)),
                 _ => None,
             },
             Err(_) => None,
         };
-        if let Some(old) = old.as_deref().filter(|old| old.exists()) {
+        // The new container gets the name of one that was removed without its stub.
+        let old = old.filter(|old| old.exists());
+        if let Some(old) = &old {
             lock(old, given)?; // another process is writing it
         }
         let file_name = path
@@ -423,7 +429,7 @@ impl Opening {
         let mode = if writable { Mode::ReadWrite } else { Mode::Read };
         let mut container = open_container(&path, given, &stub, mode, &config)?;
         let alone = writable && follows.is_none(); // one lock for all ranks: the first's
-        let lock = if alone { lock(&path.with_file_name(&stub.container), given)? } else { None };
+        let lock = if alone { lock(&stub::folder_of(&path, &stub).0, given)? } else { None };
         if writable {
             container.refresh()?; // what was committed before the lock was ours
         } else if let Some(version) = follows.filter(|v| *v != container.snapshot().version()) {
@@ -500,8 +506,10 @@ impl Opening {
         }
         match stub::read(&path).map_err(|e| failed(&e))? {
             FileContent::Stub(stub) => {
+                let found = stub::folder_of(&path, &stub);
                 std::fs::remove_file(&path).map_err(|e| failed(&e))?;
-                match std::fs::remove_dir_all(path.with_file_name(stub.container)) {
+                let (folder, None) = found else { return Ok(()) };
+                match std::fs::remove_dir_all(folder) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(&e)),
                     _ => Ok(()),
                 }
@@ -556,7 +564,16 @@ fn folder(path: &Path, given: &Path, writable: bool) -> Result<Container> {
 
 /// The container that a stub names.
 fn open_container(path: &Path, given: &Path, stub: &Stub, mode: Mode, config: &Config) -> Result<Container> {
-    let folder = path.with_file_name(&stub.container);
+    let (folder, original) = stub::folder_of(path, stub);
+    if let Some(original) = original.filter(|_| mode != Mode::Read) {
+        return Err(Failure::file_open(format!(
+            "{given} is a copy of {original} without its folder, and a change would change both: copy {container} to \
+             {given}.drystone, too, or open {original}",
+            given = given.display(),
+            original = original.display(),
+            container = stub.container
+        )));
+    }
     let options = OpenOptions { early_writeback: config.sync, ..OpenOptions::from(mode) };
     let container = Container::open(folder, options)
         .map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;

@@ -61,6 +61,7 @@ fn publish(host: &'static Host, connector: Hid, opening: &Opening) -> Result<()>
     let (FileContent::Stub(stub), userblock) = stub::find(path).map_err(|e| failed(&e))? else {
         return Ok(());
     };
+    let container = stub::folder_of(path, &stub);
     let temporary = temporary(path);
     let result = copy(host, connector, opening, path, &temporary).and_then(|()| {
         carry_user_block(path, &temporary, userblock).map_err(|e| failed(&e))?;
@@ -73,7 +74,9 @@ fn publish(host: &'static Host, connector: Hid, opening: &Opening) -> Result<()>
     if result.is_err() {
         let _ = std::fs::remove_file(&temporary);
     } else {
-        let _ = opening.shared.published.set(path.with_file_name(stub.container));
+        if let (folder, None) = container {
+            let _ = opening.shared.published.set(folder);
+        }
     }
     result
 }

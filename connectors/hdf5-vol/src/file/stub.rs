@@ -3,7 +3,7 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-pub use drystone::find_hdf5_stub as find;
+pub use drystone::{find_hdf5_stub as find, folder_of_hdf5_stub as folder_of};
 pub use drystone_format::hdf5_stub::{FileContent, SIGNATURE, Stub};
 
 /// Writes the stub to a path, after a user block of zeros; replaces an existing file as a whole.

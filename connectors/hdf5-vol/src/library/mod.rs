@@ -5,6 +5,7 @@ pub mod abi;
 pub mod driver;
 pub mod failure;
 pub mod host;
+pub mod nulls;
 pub mod props;
 pub mod space;
 pub mod types;

@@ -47,6 +47,11 @@ impl Type {
         id
     }
 
+    /// The library that it is of.
+    pub fn host(&self) -> &'static Host {
+        self.host
+    }
+
     /// Bytes of an element.
     pub fn size(&self) -> usize {
         // SAFETY: a valid id.

@@ -55,7 +55,7 @@ pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
 const KNOWN: [&str; 3] = [FEATURE, packs::FEATURE, log_packs::FEATURE];
 
 /// The identity of the container in a folder.
-fn identity_of(store: &LocalStore) -> Result<Identity> {
+pub(super) fn identity_of(store: &LocalStore) -> Result<Identity> {
     let bytes = store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT).map_err(must_exist)?;
     Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))
 }
@@ -94,7 +94,9 @@ impl Container {
 
     /// Opens, for reading, the container that an HDF5 program wrote under this name.
     fn open_behind(path: &Path, stub: &Stub, options: &OpenOptions) -> Result<Self> {
-        let folder = path.with_file_name(&stub.container);
+        // A link is no copy of the stub.
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let (folder, _) = hdf5_stub::folder_of(&place, stub);
         if options.mode != Mode::Read {
             return Err(Error::invalid(format!(
                 "{} was written by an HDF5 program, whose catalogue other writers would not keep; change it through HDF5, or read {}",
