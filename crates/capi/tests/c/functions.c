@@ -38,6 +38,12 @@ static int32_t exchange(void *context, const void *send, const uint64_t *send_si
     return 0;
 }
 
+/* Notes the first message that says that values were not stored. */
+static void keep(void *text, int32_t level, const char *message) {
+    (void)level;
+    if (*(char *)text == 0 && strstr(message, "were not stored") != NULL) snprintf(text, 200, "%s", message);
+}
+
 static void fill(float *u, int64_t step) {
     int i;
     for (i = 0; i < CELLS; i++) u[i] = (float)((i * 37 + step) % 19);
@@ -77,6 +83,7 @@ int main(void) {
     dry_writer *w;
     dry_team *team;
     double found[CELLS];
+    char note[200] = "";
     int stored;
 
     FAILS(DRY_INVALID_ARGUMENT, "NULL", dry_register_function("row3", NULL, 0, 0));
@@ -126,6 +133,17 @@ int main(void) {
     fill(u, 2);
     OK(dry_put(w, "u", DRY_FLOAT32, u, sizeof u, 2, NULL, shape, NULL));
     OK(dry_end_step(w, NULL));
+    /* A commit of the team that cannot store says so. */
+    OK(dry_set_log(keep, note));
+    wrong = function;
+    wrong.halo[0] = 1;
+    OK(dry_register_function("row3", &wrong, 0, 0));
+    OK(dry_begin_step(w, 3, 0, NULL));
+    OK(dry_put(w, "u", DRY_FLOAT32, u, sizeof u, 2, NULL, shape, NULL));
+    OK(dry_end_step(w, NULL));
+    REQUIRE(strstr(note, "the registered one is for") != NULL);
+    OK(dry_set_log(NULL, NULL));
+    OK(dry_register_function("row3", &function, 5.0, 1 << 20));
     OK(dry_writer_close(w));
     OK(dry_team_close(team));
 

@@ -16,6 +16,7 @@ static void points(dry_variable *v) {
     OK(dry_read_points(v, DRY_FLOAT64, found, sizeof found, 3, &cells[0][0], 3, NULL));
     REQUIRE(found[0] == value(39, 49) && found[1] == value(0, 0) && found[2] == value(7, 3));
     OK(dry_read_points(v, DRY_FLOAT64, NULL, 0, 3, NULL, 0, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "do not fit", dry_read_points(v, DRY_FLOAT64, found, 8, 3, &cells[0][0], SIZE_MAX, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "coordinates", dry_read_points(v, DRY_FLOAT64, found, sizeof found, 2, &cells[0][0], 3, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "the points is NULL", dry_read_points(v, DRY_FLOAT64, found, sizeof found, 3, NULL, 3, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "bytes", dry_read_points(v, DRY_FLOAT64, found, 8, 3, &cells[0][0], 3, NULL));

@@ -398,6 +398,8 @@ impl TeamWriter {
     /// Commits the blocks that all ranks have written.
     fn commit(&self) -> Result<Arc<Snapshot>> {
         let done = self.container.commit()?;
+        // The report of a team has no place for notes.
+        done.notes.iter().for_each(|note| self.container.inner.warn(note.clone()));
         match done.incomplete.first() {
             Some(step) => Err(Error::conflict(step.to_string())),
             None => Ok(done.snapshot),
@@ -461,7 +463,10 @@ impl TeamWriter {
         let Some(own) = state.own.as_mut() else { return Ok(None) };
         let committed = own.writer.end_step()?;
         own.begun = false;
-        Ok(committed.map(|done| done.snapshot))
+        Ok(committed.map(|done| {
+            done.notes.iter().for_each(|note| self.container.inner.warn(note.clone()));
+            done.snapshot
+        }))
     }
 
     /// Sends waiting blocks to the rank that writes them. If this rank is such a rank, writes the received blocks.
