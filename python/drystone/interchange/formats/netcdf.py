@@ -12,7 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.interchange import formats
-from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, marked, native
+from drystone.interchange.formats import (
+    Array,
+    Box,
+    Contents,
+    attributes,
+    chunks,
+    classic_netcdf,
+    hdf5,
+    marked,
+    native,
+)
 from drystone.lists import ragged, ragged_element
 
 
@@ -21,6 +31,8 @@ def opened(path: Path) -> Iterator[Contents]:
     """The contents of a file."""
     import netCDF4
 
+    if path.is_file():
+        classic_netcdf.require_whole(path)
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
         file.set_auto_chartostring(False)
