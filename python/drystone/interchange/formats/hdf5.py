@@ -25,15 +25,11 @@ from drystone.interchange.formats import (
     compound,
     native,
     references,
+    scales,
     times,
 )
 from drystone.lists import ragged, reference
 
-# Attributes with which HDF5 marks dimension scales, and netCDF-4 itself.
-_HIDDEN = {
-    "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS",
-    "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict",
-}  # fmt: skip
 _SAYS_DIMS = {"DIMENSION_LABELS", "DIMENSION_LIST", "CLASS"}
 
 
@@ -74,7 +70,7 @@ def opened(path: Path) -> Iterator[Contents]:
 
 def _shown(attrs: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     for name in names:
-        if name not in _HIDDEN:
+        if name not in scales.RESERVED:
             try:
                 yield name, references.named(attrs[name], attrs, name)
             except (OSError, TypeError) as error:  # a type that h5py does not read
@@ -186,7 +182,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             stored,
             shape,
             way.read if way else read,
-            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(names) else None,
+            dims=_dims(name, dataset, names, contents),
             attrs=attrs,
             fill=fill if fill is not None and not _is_zero(fill) else None,
             chunks=dataset.chunks,
@@ -261,7 +257,7 @@ def _append_values(name: str, dataset: Any, contents: Contents, dtype: np.dtype[
             dtype,
             dataset.shape,
             read,
-            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(said) else None,
+            dims=_dims(name, dataset, said, contents),
             attrs=attributes(_shown(dataset.attrs, said), name, contents),
             fill=None,
             chunks=dataset.chunks,
@@ -287,8 +283,14 @@ def _is_zero(fill: Any) -> bool:
     return bytes(np.asarray(fill).tobytes()).strip(b"\0") == b""
 
 
-def _dims(dataset: Any) -> tuple[str, ...] | None:
+def _dims(path: str, dataset: Any, attrs: Iterable[str], contents: Contents) -> tuple[str, ...] | None:
     """The names of its dimensions; if only some have one, the others are named by their index."""
+    if scales.RESERVED.isdisjoint(attrs):
+        return None
+    unusual = scales.unusual(dataset)
+    contents.lost.extend(f"attribute {name} of {path} ({scales.WHY_UNUSUAL})" for name in unusual)
+    if _SAYS_DIMS.isdisjoint(attrs) or not _SAYS_DIMS.isdisjoint(unusual):
+        return None
     names = []
     for n, dim in enumerate(dataset.dims):
         label = dim.label

@@ -22,6 +22,7 @@ from drystone.interchange.formats import (
     hdf5,
     marked,
     native,
+    scales,
 )
 from drystone.lists import ragged, ragged_element
 
@@ -33,6 +34,10 @@ def opened(path: Path) -> Iterator[Contents]:
 
     if path.is_file():
         classic_netcdf.require_whole(path)
+        if scales.any_unusual(path):
+            with hdf5.opened(path) as contents:
+                yield contents
+            return
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
         file.set_auto_chartostring(False)
@@ -66,7 +71,8 @@ class _Inside:
         # A variable with the name of a dimension that is not its own has another name inside, since the dimension uses
         # the name.
         found = self._file[path]
-        is_dimension = bytes(found.attrs.get("NAME", b"")).startswith(_DIMENSION)
+        said = found.attrs.get("NAME", b"")
+        is_dimension = isinstance(said, bytes) and said.startswith(_DIMENSION)
         return None if is_dimension else tuple(found.shape)
 
 
