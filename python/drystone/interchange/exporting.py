@@ -14,6 +14,7 @@ from drystone.asked import Asked, names, opened, selection, variable
 from drystone.container import Container
 from drystone.described import obstacle
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, warn
+from drystone.hdf5.itself import use_hdf5_itself
 from drystone.interchange.exports import hdf5, netcdf, single, xdmf, zarr
 from drystone.interchange.exports.cells import Row
 from drystone.interchange.exports.stored import Stored
@@ -115,6 +116,8 @@ def export(
     for one in (path, values):
         if one is not None and one.exists() and not overwrite:
             raise ConflictError(f"{one} is there already; overwrite replaces it")
+    if kind in ("hdf5", "netcdf", "xdmf"):
+        use_hdf5_itself()
     lost: list[str] = []
     whole = appearing_folder if kind == "zarr" else appearing
     with (
