@@ -32,6 +32,8 @@ _SUFFIXES = {
     ".xdmf": "xdmf",
     ".xmf": "xdmf",
 }
+_CONNECTOR = ".hdf5/"
+"""The group in which the HDF5 connector stores the objects of a file."""
 _FORMATS = sorted(set(_SUFFIXES.values()))
 
 _WRITERS = {"hdf5": hdf5.write, "xdmf": hdf5.write, "netcdf": netcdf.write, "zarr": zarr.write}
@@ -128,6 +130,7 @@ def export(
         Progress(progress) as bar,
     ):
         chosen = names(variables)
+        _require_own(c, chosen)
         if not chosen:
             obstacles = {name: why for name in sorted(c.variables) if (why := obstacle(c, name))}
             lost += [f"{name}: {why}" for name, why in obstacles.items()]
@@ -144,6 +147,20 @@ def export(
     for what in lost:
         warn(f"not preserved: {what}")
     return Exported(str(path), kind, [ExportedVariable(*row) for row in rows], lost)
+
+
+def _require_own(c: Container, chosen: list[str]) -> None:
+    """Refuse variables that are parts of an HDF5 file: in a container that the HDF5 connector wrote, most are.
+
+    Those that have their own names there can be exported by name.
+    """
+    hidden = [name for name in chosen if name.startswith(_CONNECTOR)]
+    if f"{_CONNECTOR}catalogue" in c.variables and (hidden or not chosen):
+        file = c.path.removesuffix(".drystone")
+        raise InvalidArgumentError(
+            f"{c.path} was written by an HDF5 program through the connector, and its variables are parts of an HDF5 "
+            f"file; make it a genuine one: drystone publish --hdf5 {file}"
+        )
 
 
 def _many(

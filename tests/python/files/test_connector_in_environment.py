@@ -77,3 +77,16 @@ def test_a_stub_is_not_imported_but_published(tmp_path, path, suffix):
     stub.write_bytes(b"\x89HDF\r\n\x1a\nDRYSTONE" + bytes(4096))
     with pytest.raises(InvalidArgumentError, match=f"drystone publish --hdf5 .*a.{suffix}"):
         dry.import_file(stub, path)
+
+
+def test_what_an_hdf5_program_wrote_is_not_exported_but_published(tmp_path, path):
+    """Symptom: the export had the connector's own variables (`.hdf5/catalogue`), and not those of the program."""
+    with dry.create(path) as c:
+        c.create_variable(".hdf5/catalogue", "u1", (3,))[...] = 1
+        c.create_variable("x", "u1", (3,))[...] = 1
+    for chosen in (None, ".hdf5/catalogue"):
+        with pytest.raises(InvalidArgumentError, match="drystone publish --hdf5 "):
+            dry.export(path, tmp_path / "a.zarr", chosen)
+    assert not (tmp_path / "a.zarr").exists()
+    dry.export(path, tmp_path / "x.npy", "x")
+    assert np.load(tmp_path / "x.npy").tolist() == [1, 1, 1]
