@@ -17,8 +17,7 @@ from drystone.commands.doctor import last
 from drystone.commands.outcome import Outcome
 from drystone.counted import size
 from drystone.hdf5.libraries import ask, libraries
-
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
+from drystone.hdf5.stubs import SIGNATURE, begins, is_stub
 
 
 def run(*, path: str, library: str | None) -> Outcome:
@@ -56,17 +55,3 @@ def _published(path: Path, candidates: list[Path] | None) -> Outcome:
     raise errors.UnsupportedError(
         f"no HDF5 of version 1.14 or newer to write with ({found}): pip install h5py"
     )
-
-
-def is_stub(path: Path) -> bool:
-    """Whether a file is the stub of a container that an HDF5 program wrote."""
-    return begins(path).startswith(SIGNATURE + b"DRYSTONE")
-
-
-def begins(path: Path) -> bytes:
-    """The first bytes of the HDF5 file at a path, after its user block; empty if there is none."""
-    at = 0
-    with path.open("rb") as file:
-        while len(found := os.pread(file.fileno(), 16, at)) >= 8 and not found.startswith(SIGNATURE):
-            at = max(512, 2 * at)
-    return found if found.startswith(SIGNATURE) else b""

@@ -14,6 +14,7 @@ from drystone.asked import Asked, names, opened, selection, variable
 from drystone.container import Container
 from drystone.described import obstacle
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, warn
+from drystone.hdf5.itself import use_hdf5_itself
 from drystone.interchange.exports import hdf5, netcdf, single, xdmf, zarr
 from drystone.interchange.exports.cells import Row
 from drystone.interchange.exports.stored import Stored
@@ -31,6 +32,8 @@ _SUFFIXES = {
     ".xdmf": "xdmf",
     ".xmf": "xdmf",
 }
+_CONNECTOR = ".hdf5/"
+"""The group in which the HDF5 connector stores the objects of a file."""
 _FORMATS = sorted(set(_SUFFIXES.values()))
 
 _WRITERS = {"hdf5": hdf5.write, "xdmf": hdf5.write, "netcdf": netcdf.write, "zarr": zarr.write}
@@ -115,6 +118,8 @@ def export(
     for one in (path, values):
         if one is not None and one.exists() and not overwrite:
             raise ConflictError(f"{one} is there already; overwrite replaces it")
+    if kind in ("hdf5", "netcdf", "xdmf"):
+        use_hdf5_itself()
     lost: list[str] = []
     whole = appearing_folder if kind == "zarr" else appearing
     with (
@@ -125,6 +130,7 @@ def export(
         Progress(progress) as bar,
     ):
         chosen = names(variables)
+        _require_own(c, chosen)
         if not chosen:
             obstacles = {name: why for name in sorted(c.variables) if (why := obstacle(c, name))}
             lost += [f"{name}: {why}" for name, why in obstacles.items()]
@@ -141,6 +147,20 @@ def export(
     for what in lost:
         warn(f"not preserved: {what}")
     return Exported(str(path), kind, [ExportedVariable(*row) for row in rows], lost)
+
+
+def _require_own(c: Container, chosen: list[str]) -> None:
+    """Refuse variables that are parts of an HDF5 file: in a container that the HDF5 connector wrote, most are.
+
+    Those that have their own names there can be exported by name.
+    """
+    hidden = [name for name in chosen if name.startswith(_CONNECTOR)]
+    if f"{_CONNECTOR}catalogue" in c.variables and (hidden or not chosen):
+        file = c.path.removesuffix(".drystone")
+        raise InvalidArgumentError(
+            f"{c.path} was written by an HDF5 program through the connector, and its variables are parts of an HDF5 "
+            f"file; make it a genuine one: drystone publish --hdf5 {file}"
+        )
 
 
 def _many(

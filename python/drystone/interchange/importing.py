@@ -26,6 +26,8 @@ from drystone.errors import (
     UnsupportedError,
     warn,
 )
+from drystone.hdf5.itself import use_hdf5_itself
+from drystone.hdf5.stubs import is_stub
 from drystone.interchange import interruption
 from drystone.interchange.formats import READERS, SMALL, Array, Box, Contents, boxes, format_of, reader
 from drystone.interchange.raw import copy_raw
@@ -171,6 +173,13 @@ def _raw(
 @contextmanager
 def _opened(name: str, path: Path) -> Iterator[Contents]:
     """Open a file through the package of its format, and unify the packages' errors."""
+    if name in ("hdf5", "netcdf"):
+        if path.is_file() and is_stub(path):
+            raise InvalidArgumentError(
+                f"{path} is a container that an HDF5 program wrote through the connector; "
+                f"make it a genuine HDF5 file first: drystone publish --hdf5 {path}"
+            )
+        use_hdf5_itself()
     with ExitStack() as stack:
         try:
             contents = stack.enter_context(reader(name).opened(path))

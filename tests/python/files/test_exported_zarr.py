@@ -147,3 +147,19 @@ def test_fill_values_that_xarray_says_in_base64_are_values(tmp_path):
         with found:
             for name, values in data.items():
                 np.testing.assert_array_equal(found[name].values, values)
+
+
+def test_names_with_a_backslash_are_named_as_lost(path, tmp_path):
+    """Symptom: zarr took the backslash for a slash, so `a\\b` became `b` in a group `a`, or the export failed."""
+    with dry.create(path) as c:
+        for name in ("a/b", "a\\b", "x\\", "\\x", "x"):
+            c.create_variable(name, "i4", (2,))[...] = len(name)
+        c.create_variable("r", np.dtype([("k\\l", "i4", (2,)), ("m", "i4")]), (2,))
+        c.create_group("g\\h", {"units": "K"})
+    with pytest.warns(dry.DrystoneWarning, match="backslash"):
+        lost = dry.export(path, tmp_path / "out.zarr").lost
+    why = "(zarr takes the backslash in the name for a slash)"
+    assert sorted(lost) == sorted(f"{name} {why}" for name in ("a\\b", "x\\", "\\x", "g\\h", "r.k\\l"))
+    root = zarr.open_group(tmp_path / "out.zarr", mode="r")
+    assert sorted(name for name, _ in root.members(max_depth=None)) == ["a", "a/b", "r.m", "x"]
+    assert root["a/b"][...].tolist() == [3, 3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -160,9 +160,14 @@ def attrs_of(v: Variable) -> dict[str, Any]:
     return {name: value for name, value in v.attrs.items() if name != STEP_DIM}
 
 
-def set_attrs(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -> None:
-    """Set attributes; those that the format refuses are recorded as lost."""
+def set_attrs(
+    target: Any, attrs: dict[str, Any], where: str, lost: list[str], reserved: Collection[str] = ()
+) -> None:
+    """Set attributes; those that the format refuses or has `reserved` are recorded as lost."""
     for name, value in attrs.items():
+        if name in reserved:
+            lost.append(f"attribute {name} of {where or '/'} (HDF5 and netCDF reserve the name)")
+            continue
         if isinstance(value, bool):
             value = np.int8(value)
         if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "mM":

@@ -18,7 +18,7 @@ from drystone.container import Container
 from drystone.interchange import formats
 from drystone.interchange.exports import cells, placed
 from drystone.interchange.exports.stored import Stored
-from drystone.interchange.formats import bfloat16, references, times
+from drystone.interchange.formats import bfloat16, references, scales, times
 from drystone.lists import ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.variable import Variable
@@ -42,9 +42,11 @@ def write(
     with _written(path) as file:
         _core.find_room(path, total)
         room, plain = cells.Room(path, total), _Plain(file)
-        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost)
+        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost, scales.RESERVED)
         for name, group in c.groups.items():
-            cells.set_attrs(_Attributes(file.require_group(name)), dict(group.attrs), name, lost)
+            cells.set_attrs(
+                _Attributes(file.require_group(name)), dict(group.attrs), name, lost, scales.RESERVED
+            )
         for v in variables:
             if v.local:
                 lost.append(f"{v.name} (a local variable has no one array)")
@@ -104,7 +106,7 @@ def write(
                 for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
                     dim.label = label
             said = times.attributes(v.dtype) if is_time else {}
-            cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
+            cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost, scales.RESERVED)
             differs = v.dtype.names and (texts or kind != v.dtype)
             if differs:
                 led = partial(_led, file=file, name=name, lost=lost)
@@ -388,7 +390,7 @@ def _references(file: Any, name: str, shape: tuple[int, ...], kind: str, v: Vari
     if v.dims or v.has_steps:
         for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
             dim.label = label
-    cells.set_attrs(_Attributes(target), cells.attrs_of(v), name, lost)
+    cells.set_attrs(_Attributes(target), cells.attrs_of(v), name, lost, scales.RESERVED)
     return target
 
 

@@ -23,7 +23,7 @@ from drystone.interchange import formats
 from drystone.interchange.dimensions import Axis, Dimensions
 from drystone.interchange.exports import cells, hdf5, placed
 from drystone.interchange.exports.stored import Stored
-from drystone.interchange.formats import times
+from drystone.interchange.formats import scales, times
 from drystone.lists import REFERENCES_TO, ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.values import as_elements
@@ -106,10 +106,12 @@ def _by_netcdf(
     with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         _core.find_room(path, total)
         room = cells.Room(path, total)
-        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost)
+        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost, scales.RESERVED)
         for name, group in c.groups.items():
             if _is_netcdf_name(name):
-                cells.set_attrs(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
+                cells.set_attrs(
+                    _Attributes(file.createGroup(name)), dict(group.attrs), name, lost, scales.RESERVED
+                )
             else:
                 lost.append(f"{name} (no name in netCDF)")
         kinds = [(name, v, _of_netcdf(v, name, lost)) for name, v in flat]
@@ -151,7 +153,7 @@ def _by_netcdf(
                 attrs["dtype"] = "bool"
             if times.is_time(v.dtype):
                 attrs = times.attributes(v.dtype) | attrs
-            cells.set_attrs(_Attributes(target), attrs, name, lost)
+            cells.set_attrs(_Attributes(target), attrs, name, lost, scales.RESERVED)
             if _is_one_run(target, v):
                 target[(0,) * v.ndim] = 0  # which allocates all of it
                 later[name] = v

@@ -22,6 +22,9 @@ from drystone.progress import Progress
 from drystone.records import holds_objects
 from drystone.variable import Variable
 
+_BACKSLASH = "\\"
+_NO_NAME = "zarr takes the backslash in the name for a slash"
+
 
 def write(
     c: Container,
@@ -44,15 +47,25 @@ def write(
         root = zarr.create_group(str(path), zarr_format=3)
         cells.set_attrs(_Attributes(root), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
+            if _BACKSLASH in name:
+                lost.append(f"{name} ({_NO_NAME})")
+                continue
             cells.set_attrs(_Attributes(root.require_group(name)), dict(group.attrs), name, lost)
         for v in variables:
             if v.local:
                 lost.append(f"{v.name} (a local variable has no one array)")
                 continue
+            if _BACKSLASH in v.name:
+                lost.append(f"{v.name} ({_NO_NAME})")
+                continue
             if ragged_element(v.dtype) is not None:
                 rows.append(_lists(c, v, root, variables, lost, stored, progress))
                 continue
-            rows.extend(_array(c, own, root, lost, stored, progress) for own in _parts(v, lost))
+            for own in _parts(v, lost):
+                if own.member is not None and _BACKSLASH in own.member:
+                    lost.append(f"{own.name}.{own.member} ({_NO_NAME})")
+                    continue
+                rows.append(_array(c, own, root, lost, stored, progress))
         gaps = c.steps != list(range(len(c.steps)))
         if gaps and any(v.has_steps for v in variables) and "step" not in root:
             steps = root.create_array("step", data=np.array(c.steps, np.int64), dimension_names=["step"])

@@ -139,37 +139,73 @@ class NotTakenError(ValueError):
     """Containers do not support such an attribute."""
 
 
-def attribute(value: Any) -> Any:
-    """An attribute in the types of containers."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+NOT_UTF8 = "bytes that are not UTF-8 (each is replaced by U+FFFD)"
+
+
+def text(stored: bytes | str, losses: list[str]) -> str:
+    """A text of a file. Bytes that are not UTF-8 are replaced, and recorded as lost.
+
+    Python's texts have surrogates for such bytes, if the package of the format decodes with `surrogateescape`.
+    """
+    try:
+        if isinstance(stored, str):
+            stored.encode()
+            return stored
+        return stored.decode()
+    except UnicodeError:
+        losses.append(NOT_UTF8)
+    if isinstance(stored, str):
+        stored = stored.encode("utf-8", "surrogateescape" if _has_bytes(stored) else "replace")
+    return stored.decode("utf-8", "replace")
+
+
+def _has_bytes(stored: str) -> bool:
+    """Whether all surrogates of a text stand for bytes."""
+    return all("\udc80" <= one <= "\udcff" for one in stored if "\ud800" <= one <= "\udfff")
+
+
+def attribute(value: Any, losses: list[str]) -> Any:
+    """An attribute in the types of containers; what it loses is recorded."""
+    if isinstance(value, bytes | str):
+        return text(value, losses)
     if isinstance(value, np.ndarray):
-        if value.dtype.kind == "S":
-            value = np.char.decode(value, "utf-8", "replace")
-        lists = value.ravel().tolist() if value.dtype.kind == "O" else []
-        if lists and all(isinstance(one, np.ndarray) and one.dtype.kind in "biufc" for one in lists):
-            arrays = [one.astype(native(one.dtype)) for one in lists]
-            return arrays[0] if value.ndim == 0 else arrays
-        if value.dtype.kind in "OUT":
-            texts = [attribute(text) for text in value.ravel().tolist()]
-            if any(not isinstance(text, str) for text in texts):
-                raise NotTakenError
-            return texts[0] if value.ndim == 0 else texts
-        if value.dtype.kind not in "biufcmM":
-            raise NotTakenError
-        value = value.astype(native(value.dtype))
-        return value[()] if value.ndim == 0 else value
+        return _array_attribute(value, losses)
     if isinstance(value, np.generic) and value.dtype.kind != "V":
-        return attribute(np.asarray(value))
+        return attribute(np.asarray(value), losses)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         raise NotTakenError
-    if value is None or isinstance(value, str | bool | int | float | complex):
+    if value is None or isinstance(value, bool | int | float | complex):
         return value
     if isinstance(value, list | tuple):
-        return [attribute(item) for item in value]
+        return [attribute(item, losses) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: attribute(item) for key, item in value.items()}
+        return {key: attribute(item, losses) for key, item in value.items()}
     raise NotTakenError
+
+
+def _array_attribute(value: npt.NDArray[Any], losses: list[str]) -> Any:
+    items = value.ravel().tolist() if value.dtype.kind in "OSUT" else []
+    if items and all(isinstance(one, np.ndarray) and _is_number(one.dtype) for one in items):
+        arrays = [one.astype(native(one.dtype)) for one in items]
+        return arrays[0] if value.ndim == 0 else arrays
+    if value.dtype.kind in "OSUT":
+        if any(not isinstance(one, str | bytes) for one in items):
+            raise NotTakenError
+        if value.ndim > 1 and items:
+            losses.append(f"its shape {value.shape} (it is one list)")
+        if not items:
+            losses.append("that its elements are texts (it has none)")
+        texts = [text(one, losses) for one in items]
+        return texts[0] if value.ndim == 0 else texts
+    if not _is_number(value.dtype) and value.dtype.kind not in "mM":
+        raise NotTakenError
+    value = value.astype(native(value.dtype))
+    return value[()] if value.ndim == 0 else value
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether containers have the type of number: they have no long double."""
+    return dtype.kind in "biufc" and dtype.char not in "gG"
 
 
 def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
@@ -179,11 +215,17 @@ def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
         if name == "":
             contents.lost.append(f"an attribute of {where or '/'} without a name")
             continue
+        if isinstance(name, bytes):
+            contents.lost.append(f"attribute {name!r} of {where or '/'} (its name is not UTF-8)")
+            continue
         if "\0" in str(name):
             contents.lost.append(f"attribute {name!r} of {where or '/'} (NUL in its name)")
             continue
+        losses: list[str] = []
         try:
-            out[str(name)] = attribute(value)
+            out[str(name)] = attribute(value, losses)
         except NotTakenError:
             contents.lost.append(f"attribute {name} of {where or '/'} ({type(value).__name__})")
+            continue
+        contents.lost.extend(f"attribute {name} of {where or '/'}: {loss}" for loss in dict.fromkeys(losses))
     return out

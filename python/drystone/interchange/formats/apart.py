@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from drystone import errors
 from drystone.errors import CorruptError
+from drystone.hdf5.itself import forget_connector
 from drystone.interchange.formats import Box, Contents
 
 _PLACE = 16 << 20
@@ -227,6 +228,7 @@ def _be_apart(
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.disable()
+        forget_connector()
         os.dup2(said, 1)
         os.dup2(said, 2)
         Asker(pipe, places)._serve(contents_of, path)

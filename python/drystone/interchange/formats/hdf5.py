@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.enumerations import enum
-from drystone.errors import DrystoneError
+from drystone.errors import DrystoneError, UnsupportedError
 from drystone.interchange import formats
 from drystone.interchange.formats import (
     Array,
@@ -25,15 +25,11 @@ from drystone.interchange.formats import (
     compound,
     native,
     references,
+    scales,
     times,
 )
 from drystone.lists import ragged, reference
 
-# Attributes with which HDF5 marks dimension scales, and netCDF-4 itself.
-_HIDDEN = {
-    "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS",
-    "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict",
-}  # fmt: skip
 _SAYS_DIMS = {"DIMENSION_LABELS", "DIMENSION_LIST", "CLASS"}
 
 
@@ -46,12 +42,21 @@ def opened(path: Path) -> Iterator[Contents]:
         contents = Contents()
         ways = Ways(path, threads)
 
-        seen: set[str] = set()
+        seen: set[str | bytes] = set()
 
-        def visit(name: str, item: Any) -> None:
+        def visit(name: str | bytes, item: Any) -> None:
             seen.add(name)
-            if isinstance(item, h5py.Dataset):
-                _dataset(name, item, contents, ways)
+            if isinstance(name, bytes):
+                contents.lost.append(f"{name!r} (its name is not UTF-8)")
+            elif isinstance(item, h5py.Dataset):
+                try:
+                    _dataset(name, item, contents, ways)
+                except (
+                    UnsupportedError,
+                    TypeError,
+                    ValueError,
+                ) as error:  # the last two: a type without NumPy's
+                    contents.lost.append(f"{name} ({error})")
             elif isinstance(item, h5py.Group):
                 contents.groups[name] = attributes(_shown(item.attrs, item.attrs), name, contents)
             else:
@@ -60,24 +65,33 @@ def opened(path: Path) -> Iterator[Contents]:
         contents.groups[""] = attributes(_shown(file.attrs, file.attrs), "", contents)
         file.visititems(visit)
 
-        def visit_link(name: str, link: Any) -> None:
+        links: list[bytes] = []
+        file.id.links.visit(links.append)
+        for stored in links:
+            try:
+                name = stored.decode()
+            except UnicodeError:
+                if stored not in seen:
+                    contents.lost.append(f"{stored!r} (its name is not UTF-8)")
+                continue
+            link = file.get(name, getlink=True)
             if isinstance(link, h5py.ExternalLink):
                 contents.lost.append(f"{name} (a link to {link.path} in {link.filename})")
             elif isinstance(link, h5py.SoftLink):
                 contents.lost.append(f"{name} (a link to {link.path})")
             elif name not in seen:
                 contents.lost.append(f"{name} (another name of what is taken over)")
-
-        file.visititems_links(visit_link)
         yield contents
 
 
-def _shown(attrs: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _shown(attrs: Any, names: Iterable[str | bytes]) -> Iterator[tuple[str | bytes, Any]]:
     for name in names:
-        if name not in _HIDDEN:
+        if isinstance(name, bytes):  # it is not UTF-8
+            yield name, None
+        elif name not in scales.RESERVED:
             try:
                 yield name, references.named(attrs[name], attrs, name)
-            except (OSError, TypeError) as error:  # a type that h5py does not read
+            except (OSError, TypeError, UnicodeError) as error:  # a type that h5py does not read
                 yield name, error
 
 
@@ -132,7 +146,11 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     if dataset.shape is None:
         contents.lost.append(f"{name} (an empty dataspace)")
         return
-    dtype = dataset.dtype
+    try:
+        dtype = dataset.dtype
+    except (TypeError, ValueError) as error:  # NumPy has no such type, or a member's name is not UTF-8
+        contents.lost.append(f"{name} ({error})")
+        return
     text = h5py.check_string_dtype(dtype)
     texts = text is not None and text.length is None
     enum = h5py.check_enum_dtype(dtype)
@@ -155,6 +173,15 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     way = None if texts or is_small or own is not None else ways.of(dataset)
     is_plain = dtype.kind in "iuf" and not enum and dataset.size > 0 and len(shape) > 0
 
+    def note_texts(values: npt.NDArray[Any], box: Box) -> None:
+        """Record bytes that are not UTF-8. U+FFFD itself may be in the file."""
+        loss = f"{name}: {formats.NOT_UTF8}"
+        if loss not in contents.lost and any("\ufffd" in one for one in values.ravel()):
+            losses: list[str] = []
+            for one in np.ravel(dataset[box]):
+                formats.text(one, losses)
+            contents.lost.extend([loss] if losses else [])
+
     def read(box: Box) -> Any:
         if own is not None:
             return bfloat16.read(dataset, box)
@@ -167,6 +194,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         if texts:
             out = np.empty(np.shape(values), object)
             out[...] = values
+            note_texts(out, box)
             return out
         if times.has_no_unit(dtype):
             return times.numbers(np.asarray(values))
@@ -186,7 +214,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             stored,
             shape,
             way.read if way else read,
-            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(names) else None,
+            dims=_dims(name, dataset, names, contents),
             attrs=attrs,
             fill=fill if fill is not None and not _is_zero(fill) else None,
             chunks=dataset.chunks,
@@ -237,7 +265,8 @@ def _of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtyp
 
 def _records_of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtype[Any], Read] | None:
     rounded: set[str] = set()
-    found = compound.taken(dataset.dtype, dataset.file, rounded)
+    losses: list[str] = []
+    found = compound.taken(dataset.dtype, dataset.file, rounded, losses)
     if found is None:
         return None
     own, act = found
@@ -247,6 +276,9 @@ def _records_of_any_length(name: str, dataset: Any, contents: Contents) -> tuple
         said = f"{name}: regions that are no boxes (kept as the box around them)"
         if rounded and said not in contents.lost:
             contents.lost.append(said)
+        if losses and (said := f"{name}: {losses.pop()}") not in contents.lost:
+            contents.lost.append(said)
+        losses.clear()
         return values
 
     return own, read_records
@@ -261,7 +293,7 @@ def _append_values(name: str, dataset: Any, contents: Contents, dtype: np.dtype[
             dtype,
             dataset.shape,
             read,
-            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(said) else None,
+            dims=_dims(name, dataset, said, contents),
             attrs=attributes(_shown(dataset.attrs, said), name, contents),
             fill=None,
             chunks=dataset.chunks,
@@ -287,16 +319,27 @@ def _is_zero(fill: Any) -> bool:
     return bytes(np.asarray(fill).tobytes()).strip(b"\0") == b""
 
 
-def _dims(dataset: Any) -> tuple[str, ...] | None:
+def _dims(path: str, dataset: Any, attrs: Iterable[str], contents: Contents) -> tuple[str, ...] | None:
     """The names of its dimensions; if only some have one, the others are named by their index."""
+    if scales.RESERVED.isdisjoint(attrs):
+        return None
+    unusual = scales.unusual(dataset)
+    contents.lost.extend(f"attribute {name} of {path} ({scales.WHY_UNUSUAL})" for name in unusual)
+    if _SAYS_DIMS.isdisjoint(attrs) or not _SAYS_DIMS.isdisjoint(unusual):
+        return None
     names = []
     for n, dim in enumerate(dataset.dims):
         label = dim.label
         if not label and len(dim):
-            label = dim[0].name.rsplit("/", 1)[-1]
+            label = _decoded(dim[0].name).rsplit("/", 1)[-1]
         elif not label and dataset.is_scale and n == 0:
             label = dataset.name.rsplit("/", 1)[-1]
-        names.append(label)
+        names.append(_decoded(label))
     if not any(names):
         return None
     return tuple(name or f"dim_{n}" for n, name in enumerate(names))
+
+
+def _decoded(name: str | bytes) -> str:
+    """A name as h5py returns it: as bytes if it is not UTF-8."""
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name

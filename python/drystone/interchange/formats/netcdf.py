@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.interchange import formats
-from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, marked, native
+from drystone.interchange.formats import (
+    Array,
+    Box,
+    Contents,
+    attributes,
+    chunks,
+    classic_netcdf,
+    hdf5,
+    marked,
+    native,
+    scales,
+)
 from drystone.lists import ragged, ragged_element
 
 
@@ -21,6 +32,12 @@ def opened(path: Path) -> Iterator[Contents]:
     """The contents of a file."""
     import netCDF4
 
+    if path.is_file():
+        classic_netcdf.require_whole(path)
+        if scales.any_unusual(path):
+            with hdf5.opened(path) as contents:
+                yield contents
+            return
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
         file.set_auto_chartostring(False)
@@ -47,6 +64,10 @@ class _Inside:
         """Reads a variable without netCDF."""
         return self._ways.of(self._file[path]) if self.extents(path) == shape else None
 
+    def texts(self, path: str, box: Box, shape: tuple[int, ...]) -> Any:
+        """Texts of a variable, in which bytes that are not UTF-8 are replaced; None if they are stored otherwise."""
+        return self._file[path].asstr(errors="replace")[box] if self.extents(path) == shape else None
+
     def extents(self, path: str) -> tuple[int, ...] | None:
         """The stored cells of a variable: fewer than its dimensions say if a dimension grew since the last write."""
         if path not in self._file:
@@ -54,7 +75,8 @@ class _Inside:
         # A variable with the name of a dimension that is not its own has another name inside, since the dimension uses
         # the name.
         found = self._file[path]
-        is_dimension = bytes(found.attrs.get("NAME", b"")).startswith(_DIMENSION)
+        said = found.attrs.get("NAME", b"")
+        is_dimension = isinstance(said, bytes) and said.startswith(_DIMENSION)
         return None if is_dimension else tuple(found.shape)
 
 
@@ -72,7 +94,20 @@ def _inside(path: Path, file: Any, stack: ExitStack) -> _Inside | None:
 
 def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
     for name in item.ncattrs():
-        yield name, item.getncattr(name)
+        value = item.getncattr(name)
+        if isinstance(value, str | list) and any("\ufffd" in one for one in _texts_of(value)):
+            # netCDF4 replaces bytes that are not UTF-8 by U+FFFD. In Latin-1, each byte is a character.
+            stored = item.getncattr(name, encoding="latin-1")
+            value = (
+                [one.encode("latin-1") for one in stored]
+                if isinstance(stored, list)
+                else stored.encode("latin-1")
+            )
+        yield name, value
+
+
+def _texts_of(value: str | list[Any]) -> list[str]:
+    return [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]
 
 
 def _group(group: Any, path: str, contents: Contents, inside: _Inside | None) -> None:
@@ -116,13 +151,21 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
     cut = variable.chunking()
 
     def read(box: Box) -> Any:
-        values = variable[box] if box else variable[...]
+        try:
+            values = variable[box] if box else variable[...]
+        except UnicodeDecodeError:
+            values = inside.texts(path, box, variable.shape) if inside else None
+            if values is None:
+                raise
         if lists:
             return _as_lists(values, variable.shape)
         if not texts and np.shape(values):
             return np.asarray(values).astype(dtype, copy=False)
         out = np.empty(np.shape(values), dtype)
         out[...] = values
+        loss = f"{path}: {formats.NOT_UTF8}"
+        if texts and loss not in contents.lost and any("\ufffd" in one for one in out.ravel()):
+            contents.lost.append(loss)
         return out
 
     is_small = math.prod(variable.shape) * dtype.itemsize <= formats.SMALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -26,21 +27,57 @@ def opened(path: Path) -> Iterator[Contents]:
     """The contents of a hierarchy."""
     import zarr
 
-    root = zarr.open(str(path), mode="r")
     contents = Contents()
     with chunks.pool() as threads:
         ways = _Ways(threads)
-        if isinstance(root, zarr.Array):
-            _array(path.stem, root, contents, ways)
-        else:
-            contents.groups[""] = attributes(root.attrs.items(), "", contents)
-            for name, item in root.members(max_depth=None):
-                if isinstance(item, zarr.Array):
-                    _array(name, item, contents, ways)
-                else:
-                    contents.groups[name] = attributes(item.attrs.items(), name, contents)
+        for name, item in _items(path, contents):
+            if isinstance(item, zarr.Array):
+                _array(name or path.stem, item, contents, ways)
+            else:
+                contents.groups[name] = attributes(item.attrs.items(), name, contents)
         marked.typed(contents)
         yield contents
+
+
+_NO_TYPE = "No Zarr data type found"
+"""How zarr's error begins if it has no type for an array."""
+
+
+def _items(path: Path, contents: Contents) -> list[tuple[str, Any]]:
+    """The groups and arrays of a hierarchy by path; the root is the empty path."""
+    import zarr
+
+    try:
+        root = zarr.open(str(path), mode="r")
+        below = [] if isinstance(root, zarr.Array) else root.members(max_depth=None)
+        return [("", root), *below]
+    except ValueError as error:
+        if not str(error).startswith(_NO_TYPE):
+            raise
+    # zarr lists no hierarchy that has such an array.
+    return list(_items_one_by_one(path, contents))
+
+
+def _items_one_by_one(path: Path, contents: Contents) -> Iterator[tuple[str, Any]]:
+    """The same, each opened by itself; arrays of types that zarr does not have are recorded as lost."""
+    import zarr
+
+    for folder, below, files in os.walk(path):
+        below.sort()
+        name = Path(folder).relative_to(path).as_posix()
+        is_group = ".zgroup" in files
+        if "zarr.json" in files:
+            is_group = json.loads(Path(folder, "zarr.json").read_bytes()).get("node_type") == "group"
+        if is_group:
+            yield "" if name == "." else name, zarr.open_group(folder, mode="r", use_consolidated=False)
+        elif not {".zarray", "zarr.json"}.isdisjoint(files):
+            below.clear()
+            try:
+                yield "" if name == "." else name, zarr.open_array(folder, mode="r")
+            except ValueError as error:
+                if name == "." or not str(error).startswith(_NO_TYPE):
+                    raise
+                contents.lost.append(f"{name} ({error})")
 
 
 def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
@@ -48,6 +85,9 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
     texts = dtype.kind in "OT"
     if dtype.kind == "V" and dtype.names is None:
         contents.lost.append(f"{name} (of type {dtype})")
+        return
+    if type(_zarr_type(array)).__name__ == "VariableLengthBytes":
+        contents.lost.append(f"{name} (bytes of any length)")
         return
     unitless = times.has_no_unit(dtype)
     stored = np.dtype(object) if texts else np.dtype("i8") if unitless else native(dtype)
@@ -85,6 +125,11 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
             grows=(False,) * len(array.shape),
         )
     )
+
+
+def _zarr_type(array: Any) -> Any:
+    """The type of an array in zarr, which has several for NumPy's objects."""
+    return array.metadata.dtype if array.metadata.zarr_format == 2 else array.metadata.data_type
 
 
 def encoded_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
