@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use drystone_format::hdf5_stub::{FileContent, LENGTH, SIGNATURE, Stub};
 use drystone_store::LocalStore;
 
-use super::opening::identity_of;
+use super::identity::identity_of;
 
 /// The end of a folder's name, behind the name of its file. A number may follow.
 const EXTENSION: &str = ".drystone";

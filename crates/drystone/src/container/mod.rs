@@ -13,6 +13,7 @@ mod creating;
 mod far;
 mod flush;
 pub(crate) mod hdf5_stub;
+mod identity;
 pub(crate) mod keeper_lock;
 mod learn;
 mod location;

@@ -14,6 +14,7 @@ use super::calibrate::Known;
 use super::config::Config;
 use super::far;
 use super::hdf5_stub;
+use super::identity::identity_of;
 use super::learn::Seen;
 use super::location::Location;
 use super::options::{CreateOptions, Mode, OpenOptions};
@@ -22,7 +23,6 @@ use super::tiers::{FEATURE, Tiers};
 use super::waiting::Waiting;
 use super::{Container, Inner, TABLE_CACHE};
 use crate::base::cache::Cache;
-use crate::base::error::must_exist;
 use crate::history::head;
 use crate::history::head::Look;
 use crate::history::hint;
@@ -53,12 +53,6 @@ pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
 
 /// Features that this program supports.
 const KNOWN: [&str; 3] = [FEATURE, packs::FEATURE, log_packs::FEATURE];
-
-/// The identity of the container in a folder.
-pub(super) fn identity_of(store: &LocalStore) -> Result<Identity> {
-    let bytes = store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT).map_err(must_exist)?;
-    Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))
-}
 
 impl Container {
     /// Opens a container, by a [`Mode`] or with further options.
