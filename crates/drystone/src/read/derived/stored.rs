@@ -248,7 +248,7 @@ impl Reading {
         let pieces = self.as_stored().pieces(step, &tile, true)?;
         let stored = || pieces.iter().filter_map(|piece| piece.since);
         let (Some(first), Some(newest)) = (stored().min(), stored().max()) else { return Ok(vec![tile]) };
-        let is_settled = !voids || oldest(&pieces).is_some();
+        let is_settled = !voids || oldest(&pieces).is_some() || pieces.len() > MOST_PIECES;
         if is_settled && first >= self.changed_at(computed, step, &tile)? {
             return Ok(Vec::new());
         }
