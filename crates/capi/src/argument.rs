@@ -83,16 +83,26 @@ pub(crate) unsafe fn options<T: Sized32>(given: *const T) -> Result<T> {
     Ok(value)
 }
 
-/// Fills a structure of the caller, up to the size that the caller knows; nothing for NULL.
-pub(crate) unsafe fn give<T: Sized32>(out: *mut T, value: &T) -> Result<()> {
+/// Checks a structure of the caller that is to be filled; NULL is none.
+pub(crate) unsafe fn fits<T: Sized32>(out: *mut T) -> Result<()> {
     if out.is_null() {
         return Ok(());
     }
     aligned(out, T::NAME)?;
+    // SAFETY: the structure begins with its size.
+    check_size::<T>(unsafe { out.cast::<u32>().read() } as usize)
+}
+
+/// Fills a structure of the caller, up to the size that the caller knows; nothing for NULL.
+pub(crate) unsafe fn give<T: Sized32>(out: *mut T, value: &T) -> Result<()> {
+    // SAFETY: the caller's structure.
+    unsafe { fits(out)? };
+    if out.is_null() {
+        return Ok(());
+    }
     // SAFETY: the structure begins with its size, and that many of its bytes are writable.
     unsafe {
         let size = out.cast::<u32>().read() as usize;
-        check_size::<T>(size)?;
         fill(out.cast(), size, value);
     }
     Ok(())

@@ -8,7 +8,7 @@ use drystone::format::dtype::DType;
 use drystone::member::member;
 use drystone::{Container, ErrorKind, FragmentHandle, Writer, WriterOptions};
 
-use crate::argument::{give, handle_place, optional_text, options, set, text, versioned};
+use crate::argument::{fits, give, handle_place, optional_text, options, set, text, versioned};
 use crate::container::{committed, container, dry_commit_report, dry_container, report};
 use crate::dtype::{Type, check_element};
 use crate::failure::{Failure, Result, Status, guard};
@@ -84,6 +84,14 @@ impl dry_writer_options {
 }
 
 impl OpenWriter {
+    /// The arguments of a call that ends a step. A step that this rank cannot end, no rank ends.
+    fn accepts<T>(&self, given: Result<T>) -> Result<T> {
+        given.map_err(|failure| match &self.kind {
+            WriterKind::Alone(_) => failure,
+            WriterKind::Together(writer) => writer.declined(Call::EndStep, failure.error()).into(),
+        })
+    }
+
     /// The writer of a team's rank.
     pub(crate) fn together(writer: TeamWriter, container: Container) -> Self {
         OpenWriter { kind: WriterKind::Together(Box::new(writer)), container }
@@ -203,6 +211,8 @@ pub(crate) unsafe extern "C" fn dry_end_step(
 ) -> Status {
     guard(|| {
         let open = writer(handle)?;
+        // SAFETY: pointers are as drystone.h specifies.
+        open.accepts(unsafe { fits(out) })?;
         let done = match &open.kind {
             WriterKind::Alone(writer) => report(writer.end_step()?.as_ref(), &open.container),
             WriterKind::Together(writer) => committed(writer.end_step()?),
@@ -222,7 +232,8 @@ pub(crate) unsafe extern "C" fn dry_end_step_at(
 ) -> Status {
     guard(|| {
         let open = writer(handle)?;
-        let wanted = level(wanted)?;
+        // SAFETY: pointers are as drystone.h specifies.
+        let wanted = open.accepts(unsafe { fits(out) }.and_then(|()| level(wanted)))?;
         let done = match &open.kind {
             WriterKind::Alone(writer) => report(writer.end_step_at(wanted)?.as_ref(), &open.container),
             WriterKind::Together(writer) => committed(writer.end_step_at(Some(wanted))?),

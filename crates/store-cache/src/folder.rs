@@ -15,7 +15,7 @@ use drystone_format::cache_unit::{BLOCK_LOG2, MAX_UNIT, UnitHead, head_len};
 use drystone_plan::tier::cover::{self, Units};
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::reserve;
-use drystone_store::{Health, LocalStore, PutMode, Result, Store, StoreError, StoreExt};
+use drystone_store::{Health, LocalStore, PerProcess, PutMode, Result, Store, StoreError, StoreExt};
 
 use crate::open_units::{Loaded, OpenUnit, OpenUnits};
 
@@ -38,7 +38,8 @@ pub struct Folder {
     budget: u64,
     reserve: u64,
     pub(crate) health: Health,
-    usage: Mutex<Usage>,
+    /// Locked while the folder is listed. A forked child looks for itself.
+    usage: PerProcess<Mutex<Usage>>,
     open: OpenUnits,
     evicted: AtomicU64,
     lost: Mutex<Lost>,
@@ -128,7 +129,7 @@ impl Folder {
             budget: budget.unwrap_or(free / FREE_PART),
             reserve: reserve(size),
             health: Health::default(),
-            usage: Mutex::default(),
+            usage: PerProcess::new(Mutex::default),
             open: OpenUnits::default(),
             evicted: AtomicU64::new(0),
             lost: Mutex::default(),
@@ -175,7 +176,7 @@ impl Folder {
     }
 
     pub(crate) fn state(&self) -> CacheState {
-        let usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = self.usage.get().lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = match usage.seen {
             Some(seen) => seen + usage.added,
             None => {
@@ -408,7 +409,7 @@ impl Folder {
     }
 
     fn lock_usage(&self) -> std::sync::MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.usage.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a unit.

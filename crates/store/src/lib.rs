@@ -59,7 +59,7 @@ pub use fault::{Fault, FaultStore, Script};
 pub use health::Health;
 pub use key::{MAX_COMPONENT_LEN, MAX_KEY_LEN, validate_key, validate_prefix};
 #[cfg(unix)]
-pub use local::{LocalStore, MapPolicy, Staged, Staging, WholeFile, preallocate};
+pub use local::{LocalStore, MapPolicy, PerProcess, Staged, Staging, WholeFile, preallocate};
 pub use local_files::LocalFiles;
 pub use mapped::Mapped;
 pub use memory::MemoryStore;

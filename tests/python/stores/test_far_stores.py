@@ -281,6 +281,35 @@ def test_children_read_after_a_fork(rig: Rig) -> None:
         np.testing.assert_array_equal(c["T"][2], values(2))
 
 
+def test_children_read_through_a_cache_after_a_fork(rig: Rig, tmp_path: Path) -> None:
+    """Symptom: the thread that prefetched at the fork held locks, which stayed locked in the child."""
+    url, steps = "s3://bucket/cached.dry", 40
+    with dry.create(url, storage_options=rig.options) as c:
+        c.create_variable("T", "f4", (100, 100), steps=True, chunks=(50, 50))
+        with c.writer(rank=0, nranks=1) as w:
+            for step in range(steps):
+                with w.step(step):
+                    w.put("T", np.full((100, 100), step, "f4"))
+    rig.order(rtt_ms=20)
+    with dry.open(url, storage_options=rig.options, cache=tmp_path / "cache") as c:
+        for step in range(12):
+            assert c["T"][step][0, 0] == step
+            child = os.fork()
+            if child == 0:
+                ok = False
+                try:
+                    ok = bool((c["T"][step + 1] == step + 1).all())
+                finally:
+                    os._exit(0 if ok else 1)
+            deadline = time.monotonic() + 20
+            while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            if ended == (0, 0):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            assert ended == (child, 0), step
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_dask_workers_read(rig: Rig, monkeypatch: pytest.MonkeyPatch, method: str) -> None:

@@ -284,7 +284,7 @@ impl Opening {
             },
             Err(_) => None,
         };
-        // The new container gets the name of one that was removed without its stub.
+        // A folder that is gone is not removed again: the new container may get its name.
         let old = old.filter(|old| old.exists());
         if let Some(old) = &old {
             lock(old, given)?; // another process is writing it

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Communicator;
 use crate::{Error, ErrorKind, Result};
@@ -36,6 +37,8 @@ pub enum Call {
     OpenWriter,
     /// Begins a step.
     BeginStep,
+    /// Ends a step.
+    EndStep,
     /// Reads collectively.
     Read,
 }
@@ -46,6 +49,7 @@ impl Call {
             Call::Open => Act::Open,
             Call::OpenWriter => Act::OpenWriter,
             Call::BeginStep => Act::BeginStep,
+            Call::EndStep => Act::EndStep,
             Call::Read => Act::Read,
         }
     }
@@ -109,11 +113,24 @@ pub(super) fn attempt<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) communicator: Arc<dyn Communicator>,
+    /// For meetings of a writer: a rank was heard to close it while this one called something else, and comes to no
+    /// further meeting.
+    parted: Option<Arc<AtomicBool>>,
 }
 
 impl Meeting {
     pub(super) fn new(communicator: Arc<dyn Communicator>) -> Self {
-        Meeting { communicator }
+        Meeting { communicator, parted: None }
+    }
+
+    /// The meetings of a writer with the same ranks.
+    pub(super) fn of_writer(&self) -> Self {
+        Meeting { communicator: self.communicator.clone(), parted: Some(Arc::default()) }
+    }
+
+    /// Whether a rank has closed, so that no meeting is held any more.
+    pub(super) fn has_parted(&self) -> bool {
+        self.parted.as_ref().is_some_and(|parted| parted.load(Ordering::Acquire))
     }
 
     pub(super) fn rank(&self) -> u32 {
@@ -126,6 +143,11 @@ impl Meeting {
 
     /// Holds a meeting. Returns the numbers of all ranks in rank order, or the error of the first rank that failed.
     pub(super) fn hold(&self, act: Act, values: [u64; 4], local: Result<()>) -> Result<Vec<[u64; 4]>> {
+        if self.has_parted() {
+            return Err(local
+                .err()
+                .unwrap_or_else(|| Error::invalid("another rank has closed this writer: close it, too")));
+        }
         let size = self.size() as usize;
         let text = local.as_ref().err().map(text_of).unwrap_or_default();
         let mut heard = vec![0; WORDS * size];
@@ -134,6 +156,10 @@ impl Meeting {
         // All ranks have received the same statements, so all know whether a message follows.
         let said: Vec<Said> =
             heard.chunks_exact(WORDS).map(decode).collect::<Option<_>>().ok_or_else(strange)?;
+        let closes = said.iter().any(|(theirs, ..)| *theirs == Act::Close);
+        if let Some(parted) = self.parted.as_ref().filter(|_| closes && act != Act::Close) {
+            parted.store(true, Ordering::Release);
+        }
         let mut texts =
             vec![0; if said.iter().any(|(_, _, kind, _)| kind.is_some()) { TEXT * size } else { 0 }];
         if !texts.is_empty() {

@@ -175,6 +175,6 @@ impl Team {
     ///
     /// Errors: `Conflict` if a dead run left undecided steps; recover on one rank, and call [`agree`](Self::agree).
     pub fn writer(&self, options: TeamWriterOptions) -> Result<TeamWriter> {
-        TeamWriter::open(self.container.clone(), self.meeting.clone(), options)
+        TeamWriter::open(self.container.clone(), self.meeting.of_writer(), options)
     }
 }

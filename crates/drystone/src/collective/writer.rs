@@ -553,6 +553,9 @@ impl TeamWriter {
                 None => closed,
             }
         });
+        if self.meeting.has_parted() {
+            return closed;
+        }
         self.meeting.hold(Act::Close, [0; 4], closed)?;
         if self.container.is_closed() {
             return Ok(());

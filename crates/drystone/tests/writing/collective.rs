@@ -318,6 +318,37 @@ fn a_failure_of_one_rank_is_an_error_of_all() {
 }
 
 #[test]
+fn a_rank_that_closes_out_of_order_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parted.dry");
+    let said = program(3, |communicator| {
+        let team = begin(&path, communicator, 3);
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
+        writer.begin_step(Some(0), false).unwrap();
+        let out_of_order = match team.rank() {
+            2 => writer.close().unwrap_err(),
+            _ => writer.end_step().map(drop).unwrap_err(),
+        };
+        assert!(writer.begin_step(Some(1), false).is_err());
+        let closed = writer.close();
+        assert!(closed.is_ok() || closed.unwrap_err().to_string().contains("blocks are dropped"));
+        // A writer that is opened now is another one.
+        let writer = team.writer(TeamWriterOptions::default()).unwrap();
+        writer.begin_step(Some(1), false).unwrap();
+        let declined = match team.rank() {
+            1 => writer.declined(Call::EndStep, drystone::Error::invalid("no such level")),
+            _ => writer.end_step().map(drop).unwrap_err(),
+        };
+        assert!(declined.to_string().contains("no such level"));
+        writer.end_step().unwrap();
+        writer.close().unwrap();
+        out_of_order.to_string()
+    });
+    assert!(said.iter().any(|text| text.contains("in one order")), "{said:?}");
+    assert_eq!(Container::open(&path, Mode::Read).unwrap().snapshot().steps.last(), Some(1));
+}
+
+#[test]
 fn a_writer_that_loses_its_log_fails_the_step_for_all_and_a_recovery_continues() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("taken.dry");

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use drystone_format::cache_unit::MAX_UNIT;
 use drystone_format::keys;
-use drystone_store::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store, Upload};
+use drystone_store::{LocalFiles, Pending, PerProcess, PutMode, Reply, Request, Result, Store, Upload};
 
 use crate::flight::Flights;
 use crate::folder::{CacheState, Folder};
@@ -45,8 +45,9 @@ struct Shared {
     uuid: [u8; 16],
     folder: Option<Folder>,
     is_cached: fn(&str) -> bool,
-    index: Mutex<Index>,
-    flights: Mutex<Flights>,
+    /// Locks of these are held while a folder is listed, or a reply is awaited. A forked child begins with none.
+    index: PerProcess<Mutex<Index>>,
+    flights: PerProcess<Mutex<Flights>>,
     doubts: Mutex<Doubts>,
     /// Number of reads that wait for the home store.
     waiting: AtomicUsize,
@@ -120,8 +121,8 @@ impl CacheStore {
             uuid,
             folder,
             is_cached,
-            index: Mutex::default(),
-            flights: Mutex::default(),
+            index: PerProcess::new(Mutex::default),
+            flights: PerProcess::new(Mutex::default),
             doubts: Mutex::default(),
             waiting: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
@@ -212,7 +213,7 @@ impl Shared {
                 return false;
             }
             let unread = if prefetched > 0 { part.len() as u64 } else { 0 };
-            lock(&self.index).added(key, &(at..end), unread);
+            lock(self.index.get()).added(key, &(at..end), unread);
             at = end;
         }
         true
@@ -222,7 +223,7 @@ impl Shared {
         if let Some(folder) = &self.folder {
             folder.remove(&self.uuid, key, unit);
         }
-        lock(&self.index).removed(key, unit);
+        lock(self.index.get()).removed(key, unit);
     }
 
     /// Records that an object was changed, or is about to be.
@@ -231,8 +232,8 @@ impl Shared {
             return;
         }
         self.era.fetch_add(1, Ordering::SeqCst);
-        lock(&self.flights).forget(key);
-        lock(&self.index).forget(key);
+        lock(self.flights.get()).forget(key);
+        lock(self.index.get()).forget(key);
         if let Some(folder) = &self.folder
             && let Some((units, _)) = folder.look(&Folder::dir(&self.uuid, key))
         {

@@ -57,7 +57,7 @@ impl Shared {
             None => vec![home(range.clone())],
             Some(folder) => {
                 let dir = Folder::dir(&self.uuid, key);
-                let parts = lock(&self.index).cover(folder, &dir, key, range);
+                let parts = lock(self.index.get()).cover(folder, &dir, key, range);
                 let piece = |part: drystone_plan::tier::cover::Covered| Piece {
                     range: part.range,
                     from: part.unit.map_or(Place::Home, Place::Unit),
@@ -65,7 +65,7 @@ impl Shared {
                 parts.into_iter().map(piece).collect()
             }
         };
-        let flights = lock(&self.flights);
+        let flights = lock(self.flights.get());
         if flights.is_empty() {
             return pieces;
         }
@@ -98,7 +98,7 @@ impl Shared {
             return Err(Missed::Failed);
         }
         let (known, head) = {
-            let mut index = lock(&self.index);
+            let mut index = lock(self.index.get());
             let known = index.note(key, unit);
             (known.open.upgrade(), known.head.clone())
         };
@@ -107,7 +107,7 @@ impl Shared {
             None => {
                 let opened = folder.open_unit((&self.uuid, key), unit)?;
                 if let Some(opened) = &opened {
-                    lock(&self.index).note(key, unit).open = Arc::downgrade(opened);
+                    lock(self.index.get()).note(key, unit).open = Arc::downgrade(opened);
                 }
                 opened
             }
@@ -116,7 +116,7 @@ impl Shared {
             Some(open) => folder.load_open(&open, unit, from, out),
             None => {
                 let head = folder.load((&self.uuid, key), unit, head, from, out)?;
-                lock(&self.index).note(key, unit).head.get_or_insert(head);
+                lock(self.index.get()).note(key, unit).head.get_or_insert(head);
                 Ok(())
             }
         }
@@ -128,7 +128,7 @@ impl Shared {
         match self.load_from(folder, key, unit, from, out) {
             Ok(()) => {
                 add(&self.tally.hit_bytes, out.len() as u64);
-                let mut index = lock(&self.index);
+                let mut index = lock(self.index.get());
                 let known = index.note(key, unit);
                 let used = known.unread.min(out.len() as u64);
                 known.unread -= used;

@@ -50,7 +50,7 @@ impl CacheStore {
                     }
                     while !go_on()
                         || under_way.len() >= most
-                        || !lock(&shared.flights).make_room(len, MOST_HELD)
+                        || !lock(shared.flights.get()).make_room(len, MOST_HELD)
                     {
                         if under_way.is_empty() {
                             break 'all; // no space is free until the held bytes are read
@@ -90,7 +90,7 @@ impl Shared {
         let (begun, era) = (self.begun.load(Ordering::SeqCst), self.now());
         let holes = self.holes(key, range);
         // A read increments its counter before it examines the flights.
-        let mut flights = lock(&self.flights);
+        let mut flights = lock(self.flights.get());
         if self.waiting.load(Ordering::SeqCst) > 0 || self.begun.load(Ordering::SeqCst) != begun {
             return None;
         }
@@ -106,10 +106,10 @@ impl Shared {
                 if self.folder.is_some()
                     && self.keep(flight.era, &flight.key, flight.range.start, &bytes, flight.unread())
                 {
-                    lock(&self.flights).remove(flight);
+                    lock(self.flights.get()).remove(flight);
                 }
             }
-            None => lock(&self.flights).remove(flight),
+            None => lock(self.flights.get()).remove(flight),
         }
     }
 }

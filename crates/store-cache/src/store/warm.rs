@@ -69,7 +69,7 @@ impl CacheStore {
         }
         go_on(done, warmed.wanted);
         // Units that were fetched first may have been evicted for later ones, so the folder is listed again.
-        wanted.iter().for_each(|(key, _)| lock(&shared.index).forget(key));
+        wanted.iter().for_each(|(key, _)| lock(shared.index.get()).forget(key));
         warmed.held = wanted.iter().map(|(key, range)| shared.held(key, range)).sum();
         Ok(warmed)
     }

@@ -43,7 +43,7 @@ use crate::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
 use ahead::Ahead;
 use folder::{Folder, folder_error};
 pub use mapping::MapPolicy;
-use per_process::PerProcess;
+pub use per_process::PerProcess;
 use pool::Pool;
 pub use preallocate::preallocate;
 pub use staging::{Staged, Staging};

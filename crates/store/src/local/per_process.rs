@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::process_id;
 
 /// One `T` per process, found by process id.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     make: fn() -> T,
     // Taken only by `drop`.
     first: Option<Box<Generation<T>>>,
@@ -33,12 +33,13 @@ impl<T> Generation<T> {
 }
 
 impl<T> PerProcess<T> {
-    pub(crate) fn new(make: fn() -> T) -> Self {
+    /// `make` makes the value of each process.
+    pub fn new(make: fn() -> T) -> Self {
         PerProcess { make, first: Some(Generation::new(make())) }
     }
 
     /// The value of the calling process.
-    pub(crate) fn get(&self) -> &T {
+    pub fn get(&self) -> &T {
         let process = process_id();
         let mut generation = self.first.as_ref().expect("present until dropped");
         while generation.process != process {
