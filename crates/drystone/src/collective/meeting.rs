@@ -113,8 +113,8 @@ pub(super) fn attempt<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) communicator: Arc<dyn Communicator>,
-    /// For meetings of a writer: a rank was heard to close it while this one called something else, and comes to no
-    /// further meeting.
+    /// For meetings of a writer: a rank has closed it while another called something else, and comes to no further
+    /// meeting.
     parted: Option<Arc<AtomicBool>>,
 }
 
@@ -157,7 +157,8 @@ impl Meeting {
         let said: Vec<Said> =
             heard.chunks_exact(WORDS).map(decode).collect::<Option<_>>().ok_or_else(strange)?;
         let closes = said.iter().any(|(theirs, ..)| *theirs == Act::Close);
-        if let Some(parted) = self.parted.as_ref().filter(|_| closes && act != Act::Close) {
+        let differ = said.iter().any(|(theirs, ..)| *theirs != act);
+        if let Some(parted) = self.parted.as_ref().filter(|_| closes && differ) {
             parted.store(true, Ordering::Release);
         }
         let mut texts =

@@ -181,8 +181,7 @@ impl Writer {
         let log = (&parts[..], tail.as_ref());
         let done = self.commit_own(log, &BTreeSet::new(), (steps, false), closing)?;
         self.remember_watermark(&mut lock(&s.state), &done);
-        let done = derived::follow(&s.inner, done);
-        done.notes.into_iter().for_each(|note| s.inner.warn(note));
+        derived::follow(&s.inner, done);
         Ok(true)
     }
 
@@ -232,8 +231,7 @@ impl Writer {
         if loose && commit {
             let steps = self.shared.rank.is_some_and(|r| r.nranks == 1);
             let done = self.commit_own((&parts, tail.as_ref()), &BTreeSet::new(), (steps, same), closing)?;
-            let done = derived::follow(&self.shared.inner, done);
-            done.notes.into_iter().for_each(|note| self.shared.inner.warn(note));
+            derived::follow(&self.shared.inner, done);
         }
         match dropped {
             Some(open) => Err(Error::invalid(format!(

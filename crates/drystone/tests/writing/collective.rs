@@ -336,7 +336,7 @@ fn a_rank_that_closes_out_of_order_is_not_waited_for() {
         let writer = team.writer(TeamWriterOptions::default()).unwrap();
         writer.begin_step(Some(1), false).unwrap();
         let declined = match team.rank() {
-            1 => writer.declined(Call::EndStep, drystone::Error::invalid("no such level")),
+            1 => writer.declined(Call::EndStep, Error::new(ErrorKind::InvalidArgument, "no such level")),
             _ => writer.end_step().map(drop).unwrap_err(),
         };
         assert!(declined.to_string().contains("no such level"));
