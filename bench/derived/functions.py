@@ -1,9 +1,10 @@
 """What a compiled function over tiles costs beside the same operator of an expression, which is a loop in Rust.
 
-The bar is 1.05 of the time of that loop. `python bench/derived/functions.py [--edge N]` compiles a Laplacian of seven
-points in C with `cc -O3`, and compares `T.apply(function)` with reading `c.derive("lap", "diff2(u, x) + ...")` of the
-same cells and with `c.derive("called", "apply(laplacian, u, f4, 1)")`, all from the page cache into touched memory. The function in C is also called directly, in as many
-threads, on an array in memory that has the halo already: the least that it can take. Values are compared.
+The bar is 1.05 of the time of that loop. `python bench/derived/functions.py [--edge N]` compiles a Laplacian of
+seven points in C with `cc -O3`, and compares `T.apply(function)` with reading `c.derive("lap", "diff2(u, x) +
+...")` of the same cells and with `c.derive("called", "apply(laplacian, u, f4, 1)")`, all from the page cache
+into touched memory. The function in C is also called directly, in as many threads, on an array in memory that
+has the halo already: the least that it can take. Values are compared.
 """
 
 from __future__ import annotations
