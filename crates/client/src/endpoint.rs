@@ -1,15 +1,14 @@
 //! The state that this process keeps about a server: connections, credentials, measured latencies.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use drystone_arena::Piece;
-use drystone_runtime::{Order, PerProcess};
-use drystone_store::process_id;
+use drystone_runtime::Order;
+use drystone_store::{PerProcess, process_id};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
@@ -115,8 +114,7 @@ impl Known {
 fn known() -> MutexGuard<'static, Known> {
     static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 
-    let Ok(known) = KNOWN.get(|| Ok::<_, Infallible>(Mutex::default()));
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+    KNOWN.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Endpoint {

@@ -1,5 +1,4 @@
-//! State that each process has once for its requests: threads with an asynchronous runtime, and values that belong to
-//! them.
+//! The threads of a process for its requests, with an asynchronous runtime.
 //!
 //! Threads and connections do not survive a fork. Dropping a parent's connection in a child would disturb the parent,
 //! with which the child shares the kernel's event queue. So a child creates its own values at the first use, and never
@@ -9,15 +8,14 @@
 //! fork.
 
 mod order;
-mod per_process;
 mod wait;
 
 use std::io;
 
+use drystone_store::PerProcess;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 pub use order::{Order, Ticket};
-pub use per_process::PerProcess;
 pub use wait::block_on;
 
 /// Number of threads that execute requests. They wait, copy and encrypt.
@@ -38,7 +36,7 @@ impl Drop for Threads {
 pub fn handle() -> io::Result<&'static Handle> {
     static THREADS_OF_PROCESS: PerProcess<Threads> = PerProcess::new();
 
-    let threads = THREADS_OF_PROCESS.get(|| {
+    let threads = THREADS_OF_PROCESS.get_or_make(|| {
         // A process has one provider of cryptography. If another was installed before, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = Builder::new_multi_thread()

@@ -129,7 +129,7 @@ impl Folder {
             budget: budget.unwrap_or(free / FREE_PART),
             reserve: reserve(size),
             health: Health::default(),
-            usage: PerProcess::new(Mutex::default),
+            usage: PerProcess::new(),
             open: OpenUnits::default(),
             evicted: AtomicU64::new(0),
             lost: Mutex::default(),

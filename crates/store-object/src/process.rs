@@ -3,10 +3,9 @@
 //! Invariant: a child process neither uses nor drops its parent's clients.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use drystone_runtime::PerProcess;
+use drystone_store::PerProcess;
 use tokio::runtime::Handle;
 
 use crate::InvalidAddress;
@@ -29,8 +28,7 @@ impl Local {
 
         let handle = drystone_runtime::handle()
             .map_err(|error| InvalidAddress::new(format!("cannot start threads for requests: {error}")))?;
-        let Ok(clients) = CLIENTS.get(|| Ok::<_, Infallible>(Mutex::default()));
-        Ok(Local { handle, clients })
+        Ok(Local { handle, clients: CLIENTS.get() })
     }
 
     /// A handle to the runtime, where tasks run.

@@ -41,6 +41,7 @@ mod mapped;
 mod memory;
 #[cfg(any(test, feature = "testing"))]
 mod no_append;
+mod per_process;
 mod prefetch;
 mod process;
 mod request;
@@ -59,12 +60,13 @@ pub use fault::{Fault, FaultStore, Script};
 pub use health::Health;
 pub use key::{MAX_COMPONENT_LEN, MAX_KEY_LEN, validate_key, validate_prefix};
 #[cfg(unix)]
-pub use local::{LocalStore, MapPolicy, PerProcess, Staged, Staging, WholeFile, preallocate};
+pub use local::{LocalStore, MapPolicy, Staged, Staging, WholeFile, preallocate};
 pub use local_files::LocalFiles;
 pub use mapped::Mapped;
 pub use memory::MemoryStore;
 #[cfg(any(test, feature = "testing"))]
 pub use no_append::NoAppendStore;
+pub use per_process::PerProcess;
 pub use prefetch::{FRESH, PrefetchStore};
 pub use process::process_id;
 pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};

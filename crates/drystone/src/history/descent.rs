@@ -7,10 +7,10 @@ use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{Manifest, Section};
 use drystone_plan::tree::Pages;
-use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
+use drystone_store::{Pending, Reply, Request, Store, StoreError, StoreExt};
 
 use super::loss::{self, Losses, Trust};
-use super::manifests::{below, is_void, listed, manifest_file, manifest_of, read_manifest};
+use super::manifests::{below, is_void, listed, manifest_file, read_manifest};
 use super::pages::{INDEX, PageLoader, SECTION, SOURCES};
 use super::probing::Floors;
 use super::snapshot::Snapshot;
@@ -21,14 +21,20 @@ use crate::{Error, ErrorKind, Result};
 /// The newest usable snapshot, and what was passed over to reach it.
 pub(crate) struct Head {
     pub(crate) snapshot: Snapshot,
-    /// The highest manifest number in the store, whether readable or not. The next commit takes a higher one.
+    /// The highest manifest number in the store, whether readable or not; for a handle that may recover it, also of a
+    /// lost manifest. The next commit takes a higher one.
     pub(crate) top: u64,
-    /// Missing numbers below `top` and above every mark. Known only if all manifests were listed.
+    /// Missing numbers up to `top`. Those below the newest manifest and above every mark are known only if all
+    /// manifests were listed.
     pub(crate) gaps: Vec<u64>,
     pub(crate) warnings: Vec<String>,
     /// The losses found during the descent.
     pub(crate) losses: Losses,
 }
+
+/// The most gaps. A power cut destroys at most the manifests that were written since the last flush; this program
+/// does not write a list with more gaps.
+pub(super) const MANY_GAPS: u64 = 1 << 20;
 
 /// An object that a snapshot needs and that is missing or incomplete.
 pub(super) struct Missing {
@@ -43,11 +49,36 @@ pub(super) struct Descent<'a> {
     trust: Trust,
     warnings: Vec<String>,
     losses: Losses,
+    /// The highest number of a lost manifest above all others.
+    lost: Option<u64>,
+    /// A look for the mark of the manifest after `top`, and `top`.
+    mark: Option<(Pending, u64)>,
 }
+
+/// What a warning says about a snapshot that was not flushed.
+const NOT_FLUSHED: &str = "it was not flushed before a crash";
 
 impl<'a> Descent<'a> {
     pub(super) fn new(store: &'a Arc<dyn Store>, identity: &'a Identity, trust: Trust) -> Self {
-        Descent { store, identity, trust, warnings: Vec::new(), losses: Losses::default() }
+        Descent {
+            store,
+            identity,
+            trust,
+            warnings: Vec::new(),
+            losses: Losses::default(),
+            lost: None,
+            mark: None,
+        }
+    }
+
+    /// Begins a look for a mark above all manifests that were found: a hint may lag, and a mark states that the next
+    /// manifest was there. [`end`](Self::end) waits for it.
+    pub(super) fn expect_no_mark(&mut self, top: u64) {
+        let features = self.store.features();
+        // On an object store no crash destroys a manifest. A web server may serve files of any origin.
+        if !features.put_is_durable || !features.uploads {
+            self.mark = Some((self.store.submit(Request::Len { key: keys::mark(top + 1) }), top));
+        }
     }
 
     fn durable(&self) -> bool {
@@ -71,28 +102,25 @@ impl<'a> Descent<'a> {
             if store.exists(&key)? {
                 return Err(Error::not_found(format!("{key} was committed during the search")));
             }
-            if marked > top || self.durable() {
-                let what = format!("{key} is missing although snapshot {known} was on stable storage");
-                self.refuse(&format!("{what}; restore it from a backup"))?;
-                self.losses.add(key, what, true);
-            } else if self.is_of_this_boot(top)? {
-                let what = format!(
-                    "{key} is missing although snapshot {known} was committed in this boot: no power cut took it"
-                );
+            let flushed = marked > top || self.durable();
+            let what = if flushed || self.is_of_this_boot(top)? {
+                let then = if flushed { "was on stable storage" } else { "was committed in this boot" };
+                let what = format!("{key} is missing although snapshot {known} {then}");
+                let what = if flushed { what } else { format!("{what}: no power cut took it") };
                 self.refuse_reading(&what)?;
-                self.losses.add(key, what, true);
+                what
             } else {
-                let what =
-                    format!("snapshots {}..{known} are lost: they were not flushed before a crash", top + 1);
-                self.losses.add(key, what, true);
-            }
-            self.warnings.extend(self.losses.found.last().map(|loss| loss.message.clone()));
+                format!("snapshots {}..{known} are lost: they were not flushed before a crash", top + 1)
+            };
+            self.warnings.push(what.clone());
+            self.losses.add(key, what, true);
+            self.lost = Some(known);
         } else if top == 0 && hint.is_none() && has_log(store)? {
             // Blocks belong to variables, and creating a variable is a commit, so there was a manifest.
             let what =
                 "no manifest is there, although writers have written: the folder \"manifest\" was lost";
             if self.durable() {
-                self.refuse(&format!("{what}; restore it from a backup"))?;
+                self.refuse_reading(what)?;
             }
             let headers = loss::headers(store, &self.identity.uuid, usize::MAX)?;
             // Values may be written before the commit that creates their variables. Only the logs show whether there
@@ -146,31 +174,25 @@ impl<'a> Descent<'a> {
         })
     }
 
-    /// Handles a version whose manifest cannot be read, so that it names no objects.
-    pub(super) fn is_unreadable(&self, version: u64, failure: &Error) -> Result<()> {
-        if version == 0 || self.durable() {
-            if version > 0 && self.trust == Trust::Damaged {
-                return Ok(());
-            }
-            return Err(Error::corrupt(failure.to_string()));
+    /// Handles a version whose manifest cannot be read, so that it names no objects. Returns what is known about the
+    /// cause, in words.
+    pub(super) fn is_unreadable(&self, version: u64, failure: &Error) -> Result<&'static str> {
+        let store = self.store.as_ref();
+        if is_void(store, version) {
+            return Ok(NOT_FLUSHED);
         }
-        if is_void(self.store.as_ref(), version) {
-            return Ok(());
+        // A store that cannot list still shows the mark of this version.
+        if self.durable() || newest_mark(store)? >= version || store.exists(&keys::mark(version))? {
+            self.refuse_reading(&format!("snapshot {version} was flushed, but cannot be read: {failure}"))?;
+            return Ok("although it was flushed");
         }
-        if newest_mark(self.store.as_ref())? >= version {
-            let flushed = format!("snapshot {version} was flushed, but cannot be read: {failure}");
-            return self.refuse(&flushed);
-        }
-        if self.trust == Trust::Reading && self.is_of_this_boot(version - 1)? {
+        if self.is_of_this_boot(version - 1)? {
             self.refuse_reading(&format!(
                 "{failure}; it was committed in this boot, so no power cut did that"
             ))?;
+            return Ok("and no power cut did that");
         }
-        Ok(())
-    }
-
-    fn refuse(&self, why: &str) -> Result<()> {
-        if self.trust == Trust::Damaged { Ok(()) } else { Err(Error::corrupt(why)) }
+        Ok(NOT_FLUSHED)
     }
 
     fn refuse_reading(&self, why: &str) -> Result<()> {
@@ -182,11 +204,15 @@ impl<'a> Descent<'a> {
         )))
     }
 
+    /// Passes over a snapshot of which objects are missing.
     pub(super) fn pass_over(&mut self, version: u64, missing: Vec<Missing>) {
+        self.pass_over_since(version, missing, NOT_FLUSHED);
+    }
+
+    pub(super) fn pass_over_since(&mut self, version: u64, missing: Vec<Missing>, cause: &str) {
         let is_void = is_void(self.store.as_ref(), version);
         for (number, Missing { key, error }) in missing.into_iter().enumerate() {
-            let message =
-                format!("snapshot {version} is passed over, it was not flushed before a crash: {error}");
+            let message = format!("snapshot {version} is passed over, {cause}: {error}");
             if number == 0 {
                 self.warnings.push(format!("{message}; see recover()"));
             }
@@ -196,7 +222,25 @@ impl<'a> Descent<'a> {
         }
     }
 
-    pub(super) fn end(mut self, snapshot: Snapshot, passed: Vec<Snapshot>, top: u64, gaps: Vec<u64>) -> Head {
+    pub(super) fn end(
+        mut self,
+        snapshot: Snapshot,
+        passed: Vec<Snapshot>,
+        mut top: u64,
+        mut gaps: Vec<u64>,
+    ) -> Result<Head> {
+        if let Some((mark, below)) = self.mark.take() {
+            match mark.wait() {
+                Ok(_) if self.lost.is_none() => self.newest_is_missing(Some(below + 1), below)?,
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // A recovery commits above lost manifests, and puts voids for them.
+        if let Some(lost) = self.lost.filter(|lost| self.trust == Trust::Writing && lost - top <= MANY_GAPS) {
+            gaps.extend(top + 1..=lost);
+            top = lost;
+        }
         self.losses.steps = loss::given_up(&passed, &snapshot);
         if !self.losses.steps.is_empty() {
             let steps = loss::in_words(&self.losses.steps);
@@ -205,7 +249,7 @@ impl<'a> Descent<'a> {
                 loss.message.push_str(&format!(" ({steps} cannot be seen)"));
             }
         }
-        Head { snapshot, top, gaps, warnings: self.warnings, losses: self.losses }
+        Ok(Head { snapshot, top, gaps, warnings: self.warnings, losses: self.losses })
     }
 }
 
@@ -251,10 +295,7 @@ pub(super) fn load(
     if version == 0 {
         return Ok((Snapshot::empty(identity.uuid), Vec::new()));
     }
-    let (manifest, file) = match file {
-        Some(bytes) => manifest_of(bytes, version, &identity.uuid)?,
-        None => manifest_file(store.as_ref(), version, &identity.uuid)?,
-    };
+    let (manifest, file) = manifest_file(store.as_ref(), version, &identity.uuid, file)?;
     pages.hold(version, file);
     floors.ask();
     // If puts are durable, the objects that a manifest names reached stable storage before the manifest did.

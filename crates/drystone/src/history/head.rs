@@ -6,27 +6,24 @@
 //!
 //! Invariants
 //! - opening never falls back past a manifest that is known to be on stable storage, and never without a warning;
-//! - under `durable` it never falls back at all;
+//! - a reader never falls back past one under `durable`;
 //! - there are no gaps below a flush mark, so every hint leads beyond every mark.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use drystone_format::identity::Identity;
 use drystone_format::keys;
 use drystone_store::{Store, StoreExt};
 
 pub(crate) use super::descent::Head;
-use super::descent::{Descent, Missing, load};
+use super::descent::{Descent, MANY_GAPS, Missing, load};
 use super::loss::Trust;
 use super::manifests::{is_gone, is_void, listed};
 use super::packs::Packed;
 use super::pages::PageLoader;
 use super::probing::{Floors, probe, read_hint};
 use crate::{Error, ErrorKind, Result};
-
-/// The most gaps. A power cut destroys at most the manifests that were written since the last flush; this program
-/// does not write a list with more gaps.
-const MANY_GAPS: usize = 1 << 20;
 
 /// Where the search for the newest manifest begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +51,18 @@ fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
     Ok(version)
 }
 
-/// The most attempts to find a newest snapshot that does not expire before it is loaded.
-const TRIES: usize = 1000;
+/// The most attempts to find a newest snapshot that does not expire before it is loaded: 30 seconds with the pauses.
+const TRIES: u32 = 100;
+/// The number of attempts without a pause. A store that keeps naming a manifest and not giving it is not asked in a
+/// tight loop. The pauses grow by a step up to a maximum.
+const EAGER_TRIES: u32 = 10;
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+fn pause(tries: u32) {
+    if let Some(many) = tries.checked_sub(EAGER_TRIES) {
+        std::thread::sleep((PAUSE.0 * many).min(PAUSE.1));
+    }
+}
 
 /// Finds the newest snapshot. `hint` is `None` if it was not read yet. `packs` is the store if manifests may be
 /// packed.
@@ -74,11 +81,13 @@ pub(crate) fn find(
         let mut floors = Floors::of(packs);
         let found = find_once(store, pages, identity, (look, hint.take()), (trust, &mut floors));
         match found {
-            Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+            Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => {}
             // The manifest was packed during the search.
-            Ok(_) if !floors.hold()? && tries < TRIES => tries += 1,
+            Ok(_) if !floors.hold()? && tries < TRIES => {}
             other => return other,
         }
+        tries += 1;
+        pause(tries);
     }
 }
 
@@ -106,7 +115,7 @@ fn find_once(
         (known, floors.rests_on) = probe(store.as_ref(), from, floors.packs())?;
         hint = Some(from.max(floors.rests_on));
     }
-    let mut gaps = Vec::new();
+    let (mut gaps, mut most_marked) = (Vec::new(), 0);
     let top = if look == Look::List {
         let (mut numbers, mut marked) = (Vec::new(), 0);
         for item in store.list("manifest/")? {
@@ -115,9 +124,11 @@ fn find_once(
         }
         let mut next = marked.max(numbers.first().map_or(0, |n| n - 1)) + 1;
         for &number in numbers.iter().filter(|n| **n > marked) {
-            gaps.extend((next..number).take(MANY_GAPS - gaps.len().min(MANY_GAPS)));
+            let left = (MANY_GAPS as usize).saturating_sub(gaps.len());
+            gaps.extend((next..number).take(left));
             next = number + 1;
         }
+        most_marked = marked;
         numbers.last().copied().unwrap_or(0)
     } else {
         match &known {
@@ -126,23 +137,25 @@ fn find_once(
         }
     };
     let mut descent = Descent::new(store, identity, trust);
-    if hint.is_none_or(|h| h > top) {
+    if hint.is_none_or(|h| h > top) || most_marked > top {
         descent.newest_is_missing(hint, top)?;
+    } else if look != Look::List {
+        descent.expect_no_mark(top);
     }
     let mut passed = Vec::new();
     let mut version = top;
     loop {
         let file = known.take().filter(|(of, _)| *of == version).and_then(|(_, bytes)| bytes);
-        let failure = match load(store, pages, identity, (version, file), floors) {
+        let (failure, cause) = match load(store, pages, identity, (version, file), floors) {
             Ok((snapshot, missing)) if missing.is_empty() => {
-                return Ok(descent.end(snapshot, passed, top, gaps));
+                return descent.end(snapshot, passed, top, gaps);
             }
             Ok(_) if is_gone(store.as_ref(), version) => {
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
             }
             Ok((snapshot, missing)) if descent.stays(&snapshot)? => {
                 descent.is_not_whole(&snapshot, missing);
-                return Ok(descent.end(snapshot, passed, top, gaps));
+                return descent.end(snapshot, passed, top, gaps);
             }
             Ok((snapshot, missing)) => {
                 passed.push(snapshot);
@@ -155,12 +168,13 @@ fn find_once(
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
             }
             Err(e) if e.kind() == ErrorKind::Corrupt || is_void(store.as_ref(), version) => {
-                descent.is_unreadable(version, &e)?;
-                e
+                let cause = descent.is_unreadable(version, &e)?;
+                (e, cause)
             }
             Err(e) => return Err(e),
         };
-        descent.pass_over(version, vec![Missing { key: keys::manifest(version), error: failure }]);
+        let missing = Missing { key: keys::manifest(version), error: failure };
+        descent.pass_over_since(version, vec![missing], cause);
         version = descent.before(version)?;
     }
 }

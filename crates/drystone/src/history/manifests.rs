@@ -10,7 +10,7 @@ use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
 use super::packs::GONE;
 use super::probing::MANIFEST_LIMIT;
 use crate::base::error::must_exist;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The content of a void, which replaces a manifest that a power cut destroyed.
 const VOID: &[u8] = b"void";
@@ -20,7 +20,7 @@ const TOGETHER: u64 = 32;
 
 /// Reads one manifest.
 pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<Manifest> {
-    Ok(manifest_file(store, version, uuid)?.0)
+    Ok(manifest_file(store, version, uuid, None)?.0)
 }
 
 /// Reads manifests in order, the newest first. From a far store several are read at a time.
@@ -51,28 +51,43 @@ impl<'a> Manifests<'a> {
                 }
             }
         }
-        match self.fetched.remove(&version) {
-            Some(bytes) => Ok(manifest_of(bytes, version, self.uuid)?.0),
-            // The read itself reports the error.
-            None => read_manifest(self.store, version, self.uuid),
-        }
+        Ok(manifest_file(self.store, version, self.uuid, self.fetched.remove(&version))?.0)
     }
 }
 
-/// One manifest, and the file that ends with it.
-pub(super) fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
+/// The number of times that a damaged manifest is requested again from a far store, whose reply may have been damaged
+/// on the way.
+const AGAIN: usize = 2;
+
+/// One manifest, and the file that ends with it. `file` holds its bytes, if they were read already.
+pub(super) fn manifest_file(
+    store: &dyn Store,
+    version: u64,
+    uuid: &[u8; 16],
+    file: Option<Vec<u8>>,
+) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
-    match store.read_all(&key, MANIFEST_LIMIT) {
-        Ok(bytes) => manifest_of(bytes, version, uuid),
+    let read = || match store.read_all(&key, MANIFEST_LIMIT) {
+        Ok(bytes) => Ok(bytes),
         Err(StoreError::NotFound { .. }) => {
             Err(Error::not_found(format!("there is no snapshot {version}: {key} does not exist")))
         }
         Err(e) => Err(e.into()),
+    };
+    let mut found = manifest_of(file.map_or_else(read, Ok)?, version, uuid);
+    for _ in 0..AGAIN {
+        match &found {
+            Err(e) if e.kind() == ErrorKind::Corrupt && store.features().far.is_some() => {
+                found = manifest_of(read()?, version, uuid);
+            }
+            _ => break,
+        }
     }
+    found
 }
 
 /// The manifest at the end of a file, and the file.
-pub(super) fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
+fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     if bytes == VOID {
         return Err(Error::not_found(format!(

@@ -13,7 +13,6 @@ use super::atomic_file::{self, Placed};
 use super::durability::Durability;
 use super::handles::{self, Handle, Handles, PathAt};
 use super::mapping::{self, MapPolicy};
-use super::per_process::PerProcess;
 use super::targets::Targets;
 use super::unnamed_files::UnnamedFiles;
 use super::watched::{Comparison, Watched};
@@ -21,8 +20,8 @@ use super::{device, early_writeback, forget, preallocate, readahead, transfer, t
 use crate::key::invalid;
 use crate::request::end_within;
 use crate::{
-    Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, SEEN_LOG2, Store,
-    StoreError, Upload, validate_key, validate_prefix,
+    Features, ListEntry, LocalFiles, Mapped, Pending, PerProcess, PutMode, Reply, Request, Result, SEEN_LOG2,
+    Store, StoreError, Upload, validate_key, validate_prefix,
 };
 
 /// The state that the pool's threads share with the store.
@@ -91,9 +90,9 @@ impl Folder {
             open_root,
             read_only,
             early_writeback: AtomicBool::new(false),
-            handles: PerProcess::new(Handles::default),
-            durability: PerProcess::new(Durability::default),
-            unnamed: PerProcess::new(UnnamedFiles::default),
+            handles: PerProcess::new(),
+            durability: PerProcess::new(),
+            unnamed: PerProcess::new(),
             targets: Targets::default(),
             map_policy: MapPolicy::default(),
             watched: Watched::default(),

@@ -21,7 +21,6 @@ mod forget;
 mod handles;
 mod mapping;
 mod page;
-mod per_process;
 mod pool;
 mod preallocate;
 mod readahead;
@@ -39,11 +38,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
+use crate::{LocalFiles, Pending, PerProcess, PutMode, Reply, Request, Result, Store};
 use ahead::Ahead;
 use folder::{Folder, folder_error};
 pub use mapping::MapPolicy;
-pub use per_process::PerProcess;
 use pool::Pool;
 pub use preallocate::preallocate;
 pub use staging::{Staged, Staging};
@@ -74,7 +72,7 @@ impl LocalStore {
     pub fn open(path: impl AsRef<Path>, read_only: bool) -> Result<Self> {
         let root = absolute(path.as_ref())?;
         let folder = Folder::open(root, read_only)?;
-        Ok(LocalStore { pool: PerProcess::new(Pool::new), folder: Arc::new(folder) })
+        Ok(LocalStore { pool: PerProcess::new(), folder: Arc::new(folder) })
     }
 
     /// Whether the kernel is asked to start writing long appends to the device at once, instead of when it chooses or a

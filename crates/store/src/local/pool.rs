@@ -48,6 +48,7 @@ struct Shared {
 }
 
 /// The threads of one process for one store.
+#[derive(Default)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
@@ -107,10 +108,6 @@ fn distinct(keys: &[String]) -> Vec<String> {
 }
 
 impl Pool {
-    pub(crate) fn new() -> Self {
-        Pool { shared: Arc::new(Shared::default()) }
-    }
-
     pub(crate) fn submit(&self, request: Request, execute: Execute) -> Pending {
         let (completer, pending) = Pending::waiting();
         let mut queue = self.shared.lock();
@@ -227,7 +224,7 @@ mod tests {
     fn requests_that_share_a_key_run_in_the_order_of_submission() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let execute = record_order(&log);
-        let pool = Pool::new();
+        let pool = Pool::default();
         let names = [&["a"][..], &["a", "b"], &["b"], &["b", "a", "b"], &["c"], &["a"], &["c", "a"]];
         let submitted: Vec<_> = (0..700).map(|i| names[i % 7]).collect();
         let pending: Vec<_> =
@@ -245,7 +242,7 @@ mod tests {
     #[test]
     fn requests_on_different_keys_run_at_the_same_time() {
         let meet = Arc::new(Barrier::new(2));
-        let pool = Pool::new();
+        let pool = Pool::default();
         let execute: Execute = Arc::new(move |_| {
             meet.wait();
             Ok(Reply::Sync { keys: vec![] })
@@ -257,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_request_that_panics_fails_alone() {
-        let pool = Pool::new();
+        let pool = Pool::default();
         let bad = pool.submit(sync(&["a"]), Arc::new(|_| panic!("on purpose")));
         let good = pool.submit(sync(&["a"]), Arc::new(|_| Ok(Reply::Sync { keys: vec![] })));
         assert!(bad.wait().is_err());
@@ -268,7 +265,7 @@ mod tests {
     fn dropping_the_pool_finishes_what_was_submitted() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let execute = record_order(&log);
-        let pool = Pool::new();
+        let pool = Pool::default();
         let pending: Vec<_> = (0..50).map(|_| pool.submit(sync(&["a"]), Arc::clone(&execute))).collect();
         drop(pool);
         assert_eq!(log.lock().unwrap().len(), 50);

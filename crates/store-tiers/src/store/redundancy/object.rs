@@ -1,13 +1,37 @@
 //! Writes and reads parity objects in folders of tiers. An object has a temporary name until it is complete, and is
 //! checked when it is opened.
 
+use std::collections::hash_map::RandomState;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use drystone_format::redundancy::{Group, HEAD, ObjectHead, TAIL, object_head};
+
+/// The end of the name of an object that is being written.
+const UNFINISHED: &str = ".part";
+
+/// The age at which an unfinished object was certainly left by a killed process. If it was not, its writer fails, and
+/// the group is not formed.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
+
+/// Removes what killed processes left unfinished in a folder.
+pub(super) fn sweep(folder: &Path) {
+    let Ok(listed) = std::fs::read_dir(folder) else { return };
+    for entry in listed.flatten() {
+        let is_old = || {
+            let written = entry.metadata().and_then(|found| found.modified());
+            written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > LEFT_BEHIND))
+        };
+        if entry.file_name().to_str().is_some_and(|name| name.ends_with(UNFINISHED)) && is_old() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
 
 /// An object that is being written. It is removed unless it is finished.
 pub(super) struct Writing {
@@ -26,7 +50,9 @@ impl Writing {
         payload: u64,
     ) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{name}.{:08x}.part", drystone_store::process_id()));
+        // Threads, processes and nodes may encode the same group at once, and each writes files of its own.
+        let own = RandomState::new().build_hasher().finish();
+        let path = folder.join(format!("{name}.{own:016x}{UNFINISHED}"));
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
         let member = u32::try_from(member).map_err(|_| ErrorKind::InvalidInput)?;
         file.write_all(&object_head(group, member, payload))?;
