@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +23,8 @@ def appearing_folder(path: Path) -> Iterator[Path]:
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
     if path.is_file():
         raise InvalidArgumentError(f"{path} is a file; name the folder to write")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    part = _beside(path, "part")
+    old = _beside(path, "old")
     try:
         yield part
         if path.exists():
@@ -53,7 +54,7 @@ def appearing(path: Path) -> Iterator[Path]:
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
     if path.is_dir():
         raise InvalidArgumentError(f"{path} is a folder; name the file to write")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = _beside(path, "part")
     try:
         yield part
         part.replace(path)
@@ -64,6 +65,11 @@ def appearing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # if nothing could be written, there is nothing to remove
             part.unlink()
+
+
+def _beside(path: Path, kind: str) -> Path:
+    """A name that no other thread, process or node uses."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.{kind}")
 
 
 def unwritable(path: Path, error: OSError | RuntimeError) -> IoError:

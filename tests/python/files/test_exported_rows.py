@@ -1,6 +1,7 @@
 """Exports that write directly to an array's position in the file equal those by the library of the format."""
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import drystone as dry
 import numpy as np
@@ -139,3 +140,16 @@ def test_a_text_alone_has_all_its_bytes(tmp_path, text):
     drystone("export", tmp_path / "whole.dry", tmp_path / "out.npy")
     found = np.load(tmp_path / "out.npy")
     assert (found.dtype, found.shape, found[()]) == (np.dtype("S5"), (), text)
+
+
+def test_threads_that_export_to_one_name_write_files_of_their_own(tmp_path):
+    """Symptom: an export failed, or left a mixture, because two threads wrote the same temporary file."""
+    with dry.create(tmp_path / "t.dry") as c:
+        c["a"] = np.arange(200_000.0)
+        c.commit()
+        target = tmp_path / "a.npy"
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(dry.export, c, target, "a", overwrite=True) for _ in range(20)]:
+                done.result()
+    np.testing.assert_array_equal(np.load(target), np.arange(200_000.0))
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
