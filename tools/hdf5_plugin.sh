@@ -9,7 +9,11 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 profile=debug
 [ "${1:-}" != --release ] || profile=release
 cd "$root"
-cargo build --quiet --package drystone-hdf5-vol ${1:+"$1"}
+if [ "$profile" = release ]; then
+    cargo build --quiet --package drystone-hdf5-vol --release
+else
+    tools/test_builds.sh
+fi
 built=${CARGO_TARGET_DIR:-target}/$profile/libdrystone_hdf5_vol.so
 if command -v nm > /dev/null && nm -D --undefined-only "$built" | grep -q ' H5'; then
     echo "the plug-in needs symbols of HDF5: $(nm -D --undefined-only "$built" | grep ' H5' | tr -s ' \n' ' ')" >&2

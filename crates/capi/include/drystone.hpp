@@ -339,9 +339,11 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
             if (writer_ != nullptr) (void)dry_abort_step(writer_);
         }
         std::uint64_t number() const noexcept { return number_; }
+        /// Ends the step. If it throws, end() may be called again; else the step is aborted with this object.
         dry_commit_report end() {
             auto report = dry_commit_report_new();
-            detail::check(dry_end_step(std::exchange(writer_, nullptr), &report));
+            detail::check(dry_end_step(writer_, &report));
+            writer_ = nullptr;
             return report;
         }
 

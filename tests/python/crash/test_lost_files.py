@@ -240,8 +240,8 @@ def test_lost_manifests_are_damage(path, which, elsewhere):
     assert command("verify", path).returncode == 0
 
 
-# Under "durable" there are no marks, and the hint does not lag. Of two lost manifests only a hint or a mark above both
-# tells.
+# Under "durable" there are no marks, and the hint does not lag. Two lost manifests are known only by a hint or a mark
+# above both.
 FLUSHED = [
     *[
         (which, hint, "async")

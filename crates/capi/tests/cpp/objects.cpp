@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 using drystone::axis;
 using drystone::container;
@@ -347,7 +348,34 @@ static void check_survivors() {
     REQUIRE(container::open("survivors.dry").variable("f").read<float>()[1] == 2);
 }
 
+/// A step whose end fails stays with its object: end() says again why it fails, and the writer closes.
+static void check_refused_end() {
+    const std::filesystem::path path = "refused.dry", away = "refused.away";
+    auto c = container::create(path.string());
+    c.create_variable<double>("u", {{2}, {}, true, false, "", {}});
+    auto w = c.writer();
+    const std::array<double, 2> values{1, 2};
+    {
+        auto step = w.begin_step();
+        w.put("u", view<const double>(values, {2}));
+        std::filesystem::rename(path, away);
+        for (int attempt = 0; attempt < 2; ++attempt) {
+            std::string why;
+            try {
+                step.end();
+            } catch (const drystone::error &refused) {
+                why = refused.what();
+            }
+            REQUIRE(why.find("removed or renamed") != std::string::npos);
+        }
+        std::filesystem::rename(away, path);
+    }
+    w.close();
+    REQUIRE(c.variable("u").steps().empty());
+}
+
 int main() {
+    check_refused_end();
     const std::string path = "objects.dry";
     {
         auto c = container::create(path, DRY_MEMORY);

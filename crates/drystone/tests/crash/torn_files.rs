@@ -117,8 +117,8 @@ fn cells_are_known(sample: &Sample, found: &Content, what: &dyn Fn() -> String) 
     }
 }
 
-/// Checks a handle on a container whose newest manifest is lost, and which a reader refuses: nothing is changed before a
-/// recovery, and afterwards the newest snapshot that is left is shown, under a number of its own.
+/// Checks a handle on a container whose newest manifest is lost, and which a reader refuses: nothing is changed before
+/// a recovery, and afterwards the newest snapshot that is left is shown, under a number of its own.
 fn is_settled(c: &Container, store: &Arc<MemoryStore>, sample: &Sample, what: &dyn Fn() -> String) {
     let (left, full) = (c.snapshot().version() as usize, sample.versions.len() - 1);
     assert!(left < full && !c.take_warnings().is_empty(), "{}: {left}", what());
