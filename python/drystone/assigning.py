@@ -46,6 +46,8 @@ class Assigned:
         # Writers with nothing to commit: only their handles, which do not reference the container.
         self._settled: list[WriterHandle] = []
         self._busy = 0
+        # The process and the thread that commit the values now. A forked child has no such thread.
+        self._settler: tuple[int, int] | None = None
         self._steps = False
         self._ends: dict[str, list[int]] = {}
         self._process = self._settled_by = os.getpid()
@@ -84,8 +86,14 @@ class Assigned:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to commit."""
-        return bool(self._idle or self._busy)
+        """Whether there is something to commit, or another thread is committing it."""
+        if self._settler == (os.getpid(), threading.get_ident()):
+            return False
+        return bool(self._idle or self._busy or self._is_settling)
+
+    @property
+    def _is_settling(self) -> bool:
+        return self._settler is not None and self._settler[0] == os.getpid()
 
     @contextmanager
     def writer(self, steps: bool) -> Iterator[Writer]:
@@ -127,29 +135,46 @@ class Assigned:
                 self._settled, self._settled_by = [], os.getpid()
             return Writer(owner, self._settled.pop()) if self._settled else None
 
-    def settle(self, commit: bool = True, go_on: bool = True) -> dict[str, list[int]]:
-        """Commit the writers' blocks and steps; returns the ends they reach, for `committed`.
+    @contextmanager
+    def settling(self, go_on: bool = True) -> Iterator[Container | None]:
+        """Commit the writers' blocks; then the block of the `with` commits what they closed.
 
-        The writers stay open if `go_on`, else they are closed.
+        Yields the container if they closed steps, else None. The writers stay open if `go_on`, else they are closed.
+        If something fails, its values and those of the writers after it stay pending.
         """
         with self._changed:
-            self._changed.wait_for(lambda: not self._busy)
+            # While another thread commits, the values of this one may be among those that it commits.
+            self._changed.wait_for(lambda: not self._busy and not self._is_settling)
+            self._settler = os.getpid(), threading.get_ident()
             container = self._owner()
             idle, self._idle = self._idle, []
             steps, self._steps = self._steps, False
             ends = {path: list(end) for path, end in self._ends.items()}
-        for writer in idle:
-            if go_on and os.getpid() == self._settled_by and writer._handle.commit():
-                writer._container._warn()
-                with self._changed:
-                    self._settled.append(writer._handle)
-            else:
-                writer.close()
-        if commit:
-            if steps and container is not None:
-                container.commit()
+        try:
+            while idle:
+                writer = idle[0]
+                if go_on and os.getpid() == self._settled_by and writer._handle.commit():
+                    writer._container._warn()
+                    with self._changed:
+                        self._settled.append(writer._handle)
+                else:
+                    writer.close()
+                del idle[0]
+            yield container if steps else None
             self.committed(ends)
-        return ends
+            steps = False
+        finally:
+            with self._changed:
+                self._settler = None
+                self._idle.extend(idle)
+                self._steps |= steps
+                self._changed.notify_all()
+
+    def settle(self, go_on: bool = True) -> None:
+        """Commit the writers' blocks and steps."""
+        with self.settling(go_on) as container:
+            if container is not None:
+                container.commit()
 
     def reached(self, container: Container, path: str, end: Sequence[int]) -> None:
         """Record the end of an invisible box, so that appended cells go behind it."""

@@ -9,7 +9,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from html import escape
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
@@ -313,9 +313,8 @@ class Container(Tiered, Queried, Maintained, Published):
         """
         begun = time.perf_counter()
         self._drain()
-        ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
-        version, when, changed, incomplete, notes = self._handle.commit()
-        self._assigned.committed(ends)
+        with self._assigned.settling() if self._assigned.pending else nullcontext():
+            version, when, changed, incomplete, notes = self._handle.commit()
         if changed:
             log.info("committed snapshot %d of %s", version, self._location)
             emit("commit", self._location, begun, snapshot=version)

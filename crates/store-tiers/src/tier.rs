@@ -23,6 +23,8 @@ pub struct Tier {
     reserve: u64,
     /// The container's own folder, if the tier is a folder.
     folder: Option<PathBuf>,
+    /// A shared lock of that folder, which keeps other processes from removing it; and the process that took it.
+    held: Option<(Arc<File>, u32)>,
     /// Whether its content is lost with the process.
     pub(crate) volatile: bool,
     /// The threads that execute its requests; `None` if it cannot hang.
@@ -76,6 +78,31 @@ pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
     uuid.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// Makes a container's folder in a tier, and takes the shared lock with which it stays. There is no lock where the file
+/// system has none; then the folder is never removed.
+fn create(folder: &Path) -> Result<(LocalStore, Option<File>)> {
+    use std::os::unix::fs::MetadataExt;
+    loop {
+        let store = LocalStore::create(parts_of(folder))?;
+        let file = match File::open(folder) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(_) => return Ok((store, None)),
+        };
+        if rustix::fs::flock(&file, FlockOperation::LockShared).is_err() {
+            return Ok((store, None));
+        }
+        // Another process may have removed the folder before the lock was taken.
+        let places = (file.metadata(), std::fs::metadata(folder));
+        if let (Ok(held), Ok(now)) = places
+            && (held.dev(), held.ino()) == (now.dev(), now.ino())
+            && parts_of(folder).is_dir()
+        {
+            return Ok((store, Some(file)));
+        }
+    }
+}
+
 impl Tier {
     /// A tier in a store that can append and that no other container uses. It holds at most `budget` bytes, if given.
     pub fn new(store: Arc<dyn Store>, budget: Option<u64>) -> Self {
@@ -86,6 +113,7 @@ impl Tier {
             free,
             reserve: 0,
             folder: None,
+            held: None,
             volatile: false,
             threads: None,
             health: Health::default(),
@@ -105,10 +133,11 @@ impl Tier {
             std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()).join(folder_name(uuid));
         let threads = Arc::new(Threads::default());
         let made = own.clone();
-        let made = threads.ask(PATIENCE, move || -> Result<(LocalStore, u64, bool)> {
-            let store = LocalStore::create(parts_of(&made))?;
+        type Made = (LocalStore, Option<File>, u64, bool);
+        let made = threads.ask(PATIENCE, move || -> Result<Made> {
+            let (store, held) = create(&made)?;
             let size = rustix::fs::statvfs(&made).map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
-            Ok((store, size, is_memory(&made)))
+            Ok((store, held, size, is_memory(&made)))
         });
         let hangs = || StoreError::Deadline {
             key: String::new(),
@@ -116,7 +145,8 @@ impl Tier {
             operation: "open the folder",
             reason: format!("it does not answer within {PATIENCE:?}; leave it out of tiers="),
         };
-        let (store, size, is_memory) = made.unwrap_or_else(|| Err(hangs()))?;
+        let (store, held, size, is_memory) = made.unwrap_or_else(|| Err(hangs()))?;
+        let held = held.map(|file| (Arc::new(file), drystone_store::process_id()));
         let (place, waits) = (own.clone(), threads.clone());
         let free = move || {
             let place = place.clone();
@@ -125,7 +155,7 @@ impl Tier {
             found.map(|s| s.f_bavail.saturating_mul(s.f_frsize))
         };
         let tier = Tier::new(Arc::new(store), budget).with_free(free, reserve(size));
-        let tier = Tier { folder: Some(own), ..tier };
+        let tier = Tier { folder: Some(own), held, ..tier };
         Ok(if is_memory { tier } else { tier.with_patience_on(threads, PATIENCE) })
     }
 
@@ -191,12 +221,19 @@ impl Tier {
         let _ = self.in_own(move |folder| std::fs::remove_file(lock_of(folder, writer)));
     }
 
-    /// Removes the container's folder if it is empty.
+    /// Removes the container's folder if it is empty and no other handle has it open.
     pub(crate) fn tidy(&self) {
-        let _ = self.in_own(|folder| {
-            for below in ["parts/log", "parts", "parity", "locks", ""] {
-                let _ = std::fs::remove_dir(folder.join(below));
+        // A forked child shares its parent's lock.
+        let held = self.held.as_ref().filter(|(_, process)| *process == drystone_store::process_id());
+        let Some(file) = held.map(|(file, _)| file.clone()) else { return };
+        let _ = self.in_own(move |folder| {
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                for below in ["parts/log", "parts", "parity", "locks", ""] {
+                    let _ = std::fs::remove_dir(folder.join(below));
+                }
             }
+            // A failed exchange of locks may have dropped the shared one.
+            let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
         });
     }
 

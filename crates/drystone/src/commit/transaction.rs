@@ -349,7 +349,8 @@ impl Draft {
             uuid: inner.identity.uuid,
             time: random::now(),
             marked: durable,
-            last_marked: if durable { version } else { inner.last_marked(base) },
+            // Another thread may have flushed a newer version; then this attempt loses its race.
+            last_marked: if durable { version } else { inner.last_marked(base).min(base.version()) },
             fence: change.fence.unwrap_or(old.fence),
             schema,
             steps,

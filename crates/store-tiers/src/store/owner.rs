@@ -234,12 +234,12 @@ impl TieredStore {
     /// others were never guaranteed and are removed. Returns how many parts wait.
     pub fn adopt_orphans(&self) -> Result<usize> {
         let Some(registry) = &self.registry else { return self.adopt() };
-        let mut left: BTreeMap<u64, Vec<(String, usize, u64)>> = BTreeMap::new();
-        for (number, tier) in self.tiers().iter().enumerate() {
+        let mut left: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+        for tier in self.tiers() {
             let Ok(found) = tier.doing(|store| store.list("log/")) else { continue };
             for entry in found {
                 if let Some((writer, _)) = writer_of(&entry.key) {
-                    left.entry(writer).or_default().push((entry.key, number, entry.len));
+                    left.entry(writer).or_default().insert(entry.key);
                 }
             }
         }
@@ -261,8 +261,9 @@ impl TieredStore {
         Ok(waiting)
     }
 
-    /// Adopts the parts that one writer left, unless it is alive. `found` has key, tier and length of its parts.
-    fn adopt_parts_of(&self, writer: u64, found: Vec<(String, usize, u64)>) -> Result<usize> {
+    /// Adopts the parts that one writer left, unless it is alive. `seen` has the keys of parts that were seen in the
+    /// tiers before, when the writer may still have been alive.
+    fn adopt_parts_of(&self, writer: u64, seen: BTreeSet<String>) -> Result<usize> {
         let Some(registry) = &self.registry else { return Ok(0) };
         let mut owned = Owned { adopted: true, ..Owned::default() };
         for tier in self.tiers() {
@@ -272,19 +273,32 @@ impl TieredStore {
                 Ok(None) | Err(_) => return Ok(0),
             }
         }
-        // After the lock is taken, no other process changes the registration.
+        // After the lock is taken, no other process changes the registration or the parts.
         let key = keys::staged(&registry.node.name, writer);
         let Ok(said) = registry.read(self.home.as_ref(), &key, writer) else { return Ok(0) };
         let mut known: BTreeMap<u32, StagedPart> =
             said.iter().flat_map(|said| said.parts.iter().map(|part| (part.part, *part))).collect();
         owned.registered = said.map(|said| said.encode());
         let lost = registry.given_up();
+        let mut keys = seen;
+        keys.extend(known.keys().map(|part| keys::segment(writer, *part)));
+        let mut found: Vec<(String, usize, u64)> = Vec::new();
+        for key in keys {
+            for (number, tier) in self.tiers().iter().enumerate() {
+                match tier.doing(|store| store.len(&key)) {
+                    Ok(len) => found.push((key.clone(), number, len)),
+                    Err(StoreError::NotFound { .. }) => {}
+                    // Without an answer of every tier nothing is known to be missing. The next adoption asks again.
+                    Err(_) => return Ok(0),
+                }
+            }
+        }
         let mut waiting = 0;
         for (key, number, len) in found {
             let Some(tier) = self.tiers().get(number) else { continue };
             let part = writer_of(&key).map(|(_, part)| part).filter(|_| !lost.contains_key(&key));
             let Some(said) =
-                part.and_then(|part| known.get(&part).copied()).filter(|said| said.length == len)
+                part.and_then(|part| known.get(&part).copied()).filter(|said| said.length <= len)
             else {
                 // It is a prefix of a part that moved to the next tier, or belongs to a step that was never closed.
                 let _ = tier.doing(|store| store.delete(&key));
@@ -292,7 +306,7 @@ impl TieredStore {
             };
             known.remove(&said.part);
             let one = Staged {
-                len,
+                len: said.length,
                 sum: Sum::Said(said.crc),
                 closed: Some(said.step.map_or(0, |step| step.saturating_add(1))),
                 step: said.step,
