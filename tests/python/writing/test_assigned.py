@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import drystone as dry
@@ -161,3 +162,86 @@ def test_threads_and_a_fork_that_assign_have_logs_of_their_own(tmp_path):
         assert v[...].tolist() == [1, 2, *range(2, 80)]
     assert dry.open(path)["v"][...].tolist() == [1, 2, *range(2, 80)]
     assert dry.open(path).verify().damage == []
+
+
+def test_a_commit_waits_for_another_thread_that_commits_what_this_one_assigned(path):
+    """Symptom: commit() and reads returned before values were visible that another thread was committing."""
+    stop = threading.Event()
+    with dry.create(path) as c:
+        c.create_variable("A", "i8", (600,))
+        c.create_variable("B", "i8", (600,))
+
+        def other():
+            while not stop.is_set():
+                c["B"][...] = np.zeros(600, "i8")
+                c.commit()
+
+        threads = [threading.Thread(target=other) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(400):
+                c["A"][...] = np.full(600, number)
+                assert c["A"][0] == number
+                c["A"][...] = np.full(600, -number)
+                c.commit()
+                with dry.open(path) as seen:
+                    assert seen["A"][0] == -number
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_what_could_not_be_committed_stays_pending(path, monkeypatch):
+    with dry.create(path) as c:
+        c.create_variable("A", "i8", (4,))
+        c["A"][...] = np.arange(4)
+        (writer,) = c._assigned._idle
+
+        class Failing:
+            def __init__(self, handle):
+                self.handle, self.left = handle, 1
+
+            def commit(self):
+                if self.left:
+                    self.left -= 1
+                    raise dry.IoError("no space is left")
+                return self.handle.commit()
+
+            def __getattr__(self, name):
+                return getattr(self.handle, name)
+
+        monkeypatch.setattr(writer, "_handle", Failing(writer._handle))
+        with pytest.raises(dry.IoError, match="no space"):
+            c.commit()
+        with dry.open(path) as seen:
+            assert not seen["A"][...].any()
+        c.commit()
+        with dry.open(path) as seen:
+            np.testing.assert_array_equal(seen["A"][...], np.arange(4))
+
+
+def test_a_commit_that_a_flush_of_another_thread_overtakes_is_tried_again(path):
+    """Symptom: UnsupportedError, "version 48 knows of the later mark 49 ... commit more often"."""
+    stop = threading.Event()
+    with dry.create(path) as c:
+
+        def flush():
+            while not stop.is_set():
+                c.flush()
+
+        def change(name):
+            for number in range(500):
+                c.attrs[name] = number
+
+        flusher = threading.Thread(target=flush)
+        flusher.start()
+        try:
+            with ThreadPoolExecutor(3) as pool:
+                for done in [pool.submit(change, name) for name in "xyz"]:
+                    done.result()
+        finally:
+            stop.set()
+            flusher.join()
+        assert all(c.attrs[name] == 499 for name in "xyz")

@@ -485,3 +485,44 @@ impl TieredStore {
         Ok(registry.look(self.home.as_ref())?.broken.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use drystone_format::keys;
+    use drystone_plan::tier::redundancy::Scheme;
+    use drystone_store::{MemoryStore, Store, StoreExt};
+
+    use crate::{Node, Tier, TieredStore};
+
+    /// Symptom: committed steps were lost. A tier was listed while a part grew; then its writer registered it and
+    /// ended. The listed length differed from the registered one, so the part was removed.
+    #[test]
+    fn parts_that_grew_after_they_were_listed_are_adopted() {
+        let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+        let handle = || {
+            let node = Node { name: "a".into(), group: "a".into(), boot: String::new() };
+            let store = TieredStore::of_container(home.clone(), [7; 16], node, Scheme::None);
+            let tier = Tier::in_folder(dir.path(), &[7; 16], None).expect("a folder can be made");
+            assert!(store.attach(vec![tier.with_free(|| None, 0)]));
+            store
+        };
+        let (first, next) = (handle(), handle());
+        for part in 0..2 {
+            let key = keys::segment(5, part);
+            first.append(&key, 0, &[&[part as u8; 1000]]).expect("there is room");
+            first.close_part_at(&key, Some(part.into()));
+        }
+        first.register(5).expect("home takes it");
+        drop(first);
+        // One part was seen when it was short, the other one not at all.
+        assert_eq!(next.adopt_parts_of(5, BTreeSet::from([keys::segment(5, 0)])).expect("looked"), 2);
+        next.drain(|| true).expect("home takes all");
+        for part in 0..2 {
+            let found = home.read_all(&keys::segment(5, part), 1 << 20).expect("it is home");
+            assert_eq!(found, [part as u8; 1000]);
+        }
+    }
+}
