@@ -62,8 +62,8 @@ impl Container {
     }
 
     /// Checks everything to which the handle's snapshot refers, the manifests of earlier snapshots, and the published
-    /// replica ([`Container::verify_published`]). If that snapshot expires meanwhile and something of it is missing, the
-    /// handle moves to the newest snapshot, which is checked instead.
+    /// replica ([`Container::verify_published`]). If that snapshot expires meanwhile and something of it is missing,
+    /// the handle moves to the newest snapshot, which is checked instead.
     ///
     /// `progress` receives (entries done, entries in all) now and then. If it returns `false`, verification stops
     /// with `Cancelled`.
