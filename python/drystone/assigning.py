@@ -1,6 +1,8 @@
 """Assignment to variables: `T[...] = array`.
 
-The container keeps one writer per assigning thread. Threads do not wait for each other, and blocks need no alignment.
+Threads that assign at once have writers of their own, do not wait for each other, and blocks need no alignment. Writers
+are committed in the order of their last assignments. So a writer with values takes more only if no other writer has
+taken any since; else an older value could be committed after a newer one.
 The next read of the container commits all assigned values, which makes them visible. The writers stay open: a program
 that changes values a thousand times has one log, not a thousand.
 """
@@ -46,6 +48,9 @@ class Assigned:
         # Writers with nothing to commit: only their handles, which do not reference the container.
         self._settled: list[WriterHandle] = []
         self._busy = 0
+        # The number of assignments that have begun, and that of each waiting writer's last one.
+        self._begun = 0
+        self._last: weakref.WeakKeyDictionary[Writer, int] = weakref.WeakKeyDictionary()
         # The process and the thread that commit the values now. A forked child has no such thread.
         self._settler: tuple[int, int] | None = None
         self._steps = False
@@ -109,7 +114,12 @@ class Assigned:
                     container.commit()
             return
         with self._changed:
-            mine = self._idle.pop() if self._idle else None
+            newest = max(self._idle, key=self._begun_last, default=None)
+            mine = newest if newest is not None and self._begun_last(newest) == self._begun else None
+            if mine is not None:
+                self._idle.remove(mine)
+            self._begun += 1
+            number = self._begun
             self._busy += 1
             self._steps |= steps
         try:
@@ -118,6 +128,7 @@ class Assigned:
                 assert owner is not None, "who assigns to it holds it"
                 mine = self._again(owner) or owner.writer()
                 mine._is_assigned = True
+            self._last[mine] = number
             yield mine
         finally:
             with self._changed:
@@ -125,6 +136,14 @@ class Assigned:
                 if mine is not None:
                     self._idle.append(mine)
                 self._changed.notify_all()
+
+    def _begun_last(self, writer: Writer) -> int:
+        return self._last.get(writer, 0)
+
+    def bound(self) -> None:
+        """Commit what is pending if many writers wait, since each has a log of its own."""
+        if len(self._idle) > MOST_WRITERS:
+            self.settle()
 
     def _again(self, owner: Container) -> Writer | None:
         """A writer of this process that has nothing to commit, if there is one."""
@@ -147,7 +166,7 @@ class Assigned:
             self._changed.wait_for(lambda: not self._busy and not self._is_settling)
             self._settler = os.getpid(), threading.get_ident()
             container = self._owner()
-            idle, self._idle = self._idle, []
+            idle, self._idle = sorted(self._idle, key=self._begun_last), []
             steps, self._steps = self._steps, False
             ends = {path: list(end) for path, end in self._ends.items()}
         try:
@@ -236,6 +255,9 @@ def _abandon_all() -> None:
         assigned.abandon()
 
 
+MOST_WRITERS = 16
+"""The most writers that wait with values. More are there only if several threads assign at once."""
+
 MOST_BOXES = 4096
 """The most boxes of one assignment. Each is a block, which every later read of the region must examine."""
 
@@ -249,6 +271,7 @@ def assign(
     rule: selection.Rule = selection.Rule.PLAIN,
 ) -> None:
     """Write `value` to the selected cells only, as boxes. Nothing is read and written back."""
+    container._assigned.bound()
     reading = container._handle.reading(path, member)
     name = f'"{path}"' + (f' member "{member}"' if member else "")
     if reading.local:
@@ -286,6 +309,7 @@ def assign_box(
 ) -> None:
     """Write an array with its first cell at `start`, the step first if there are steps."""
     if 0 not in array.shape:
+        container._assigned.bound()
         _write(container, path, member, [(start, array)])
         _show(container)
 
@@ -371,6 +395,7 @@ def _show(container: Container) -> None:
 
 def append(container: Container, path: str, value: Any, axis: SupportsIndex | None) -> None:
     """Write `value` after the existing cells: as the next step or steps, or along a growable axis."""
+    container._assigned.bound()
     reading = container._handle.reading(path)
     name = f'"{path}"'
     if reading.local:

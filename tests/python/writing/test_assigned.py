@@ -245,3 +245,17 @@ def test_a_commit_that_a_flush_of_another_thread_overtakes_is_tried_again(path):
             stop.set()
             flusher.join()
         assert all(c.attrs[name] == 499 for name in "xyz")
+
+
+def test_the_later_of_two_assignments_wins_whatever_other_threads_assign_meanwhile(path):
+    """Symptom: a value came back. Its writer was taken by another thread's assignment, and committed after the newer
+    value, for which another writer had been taken."""
+    with dry.create(path) as c:
+        c.create_variable("A", "i8", (4,))
+        c.create_variable("B", "i8", (4,))
+        c["A"][...] = np.full(4, 1)
+        with c._assigned.writer(False) as of_another_thread:
+            c["A"][...] = np.full(4, 2)
+            of_another_thread.put("B", np.full(4, 3))
+        np.testing.assert_array_equal(c["A"][...], np.full(4, 2))
+        np.testing.assert_array_equal(c["B"][...], np.full(4, 3))

@@ -190,6 +190,8 @@ fn transact_from(
             Err(e) if expired(&e) => continue,
             Err(e) => return Err(e),
             Ok(Decision::Keep { incomplete, notes }) => {
+                // Another thread may have committed what this one closed, and not have moved the handle yet.
+                inner.adopt_snapshot(base.clone());
                 let touched = BTreeSet::new();
                 return Ok(Committed { snapshot: base, changed: false, incomplete, notes, touched });
             }
