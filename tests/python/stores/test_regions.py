@@ -108,9 +108,11 @@ def test_write_locks_exclude_each_other_where_they_meet(place: str) -> None:
             other["T"].map(step=1, offset=(0, 0), count=(8, 8), mode="w") if other["T"].shape[0] > 1 else None
         )
         assert elsewhere is None
-        threading.Timer(0.3, held.release).start()
+        releasing = threading.Timer(0.3, held.release)
+        releasing.start()
         with meets.lock("w", timeout=20):
             meets.array[...] = 5
+        releasing.join()  # it may still commit when the lock is free, and the container is closed next
 
 
 def test_releases_under_successive_locks_are_ordered_by_their_fences(place: str) -> None:
