@@ -194,7 +194,7 @@ impl TieredStore {
             }
         }
         for (number, object) in objects.into_iter().enumerate() {
-            if object.finish(&keys::parity_object(&name, number)).is_err() {
+            if object.finish().is_err() {
                 return Ok(Some(number));
             }
         }

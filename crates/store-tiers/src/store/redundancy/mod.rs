@@ -205,7 +205,6 @@ impl TieredStore {
         let mut own: Vec<(PathBuf, Group)> = Vec::new();
         for tier in self.tiers() {
             let Some(folder) = tier.folder().map(parity_of) else { continue };
-            object::sweep(&folder);
             let Ok(listed) = std::fs::read_dir(&folder) else { continue };
             for entry in listed.flatten() {
                 let name = entry.file_name();

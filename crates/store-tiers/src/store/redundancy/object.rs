@@ -1,42 +1,19 @@
-//! Writes and reads parity objects in folders of tiers. An object has a temporary name until it is complete, and is
-//! checked when it is opened.
+//! Writes and reads parity objects in folders of tiers. An object appears only when it is complete, and is checked when
+//! it is opened.
 
-use std::collections::hash_map::RandomState;
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher};
 use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use drystone_format::redundancy::{Group, HEAD, ObjectHead, TAIL, object_head};
+use drystone_store::WholeFile;
 
-/// The end of the name of an object that is being written.
-const UNFINISHED: &str = ".part";
-
-/// The age at which an unfinished object was certainly left by a killed process. If it was not, its writer fails, and
-/// the group is not formed.
-const LEFT_BEHIND: Duration = Duration::from_secs(3600);
-
-/// Removes what killed processes left unfinished in a folder.
-pub(super) fn sweep(folder: &Path) {
-    let Ok(listed) = std::fs::read_dir(folder) else { return };
-    for entry in listed.flatten() {
-        let is_old = || {
-            let written = entry.metadata().and_then(|found| found.modified());
-            written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > LEFT_BEHIND))
-        };
-        if entry.file_name().to_str().is_some_and(|name| name.ends_with(UNFINISHED)) && is_old() {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// An object that is being written. It is removed unless it is finished.
+/// An object that is being written. Nothing remains of it unless it is finished. Threads, processes and nodes that
+/// encode the same group at once write files of their own.
 pub(super) struct Writing {
-    file: Option<BufWriter<File>>,
-    path: PathBuf,
+    file: BufWriter<WholeFile>,
     sum: Digest,
 }
 
@@ -50,38 +27,23 @@ impl Writing {
         payload: u64,
     ) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
-        // Threads, processes and nodes may encode the same group at once, and each writes files of its own.
-        let own = RandomState::new().build_hasher().finish();
-        let path = folder.join(format!("{name}.{own:016x}{UNFINISHED}"));
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+        let mut file = BufWriter::with_capacity(1 << 20, WholeFile::create(&folder.join(name))?);
         let member = u32::try_from(member).map_err(|_| ErrorKind::InvalidInput)?;
         file.write_all(&object_head(group, member, payload))?;
-        Ok(Writing { file: Some(file), path, sum: Digest::new(CrcAlgorithm::Crc32Iscsi) })
+        Ok(Writing { file, sum: Digest::new(CrcAlgorithm::Crc32Iscsi) })
     }
 
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
-        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+        self.file.write_all(bytes)
     }
 
-    /// Renames it to its final name.
-    pub(super) fn finish(mut self, name: &str) -> Result<()> {
+    /// Gives it its name.
+    pub(super) fn finish(mut self) -> Result<()> {
         let crc = self.sum.finalize() as u32;
-        if let Some(mut file) = self.file.take() {
-            file.write_all(&crc.to_le_bytes())?;
-            file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        }
-        std::fs::rename(&self.path, self.path.with_file_name(name))?;
-        self.path = PathBuf::new();
-        Ok(())
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if !self.path.as_os_str().is_empty() {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.file.write_all(&crc.to_le_bytes())?;
+        let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        file.finish(false)
     }
 }
 

@@ -42,10 +42,10 @@ impl ParityObject {
         self.writing.add(bytes).map_err(|e| failed(&self.file, &self.folder, e))
     }
 
-    /// Renames the object to its final name.
+    /// Gives the object its name.
     pub fn finish(self) -> Result<()> {
         let ParityObject { writing, file, folder } = self;
-        writing.finish(&file).map_err(|e| failed(&file, &folder, e))
+        writing.finish().map_err(|e| failed(&file, &folder, e))
     }
 }
 
