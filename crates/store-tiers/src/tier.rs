@@ -81,7 +81,6 @@ pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
 /// Makes a container's folder in a tier, and takes the shared lock with which it stays. There is no lock where the file
 /// system has none; then the folder is never removed.
 fn create(folder: &Path) -> Result<(LocalStore, Option<File>)> {
-    use std::os::unix::fs::MetadataExt;
     loop {
         let store = LocalStore::create(parts_of(folder))?;
         let file = match File::open(folder) {
@@ -93,14 +92,17 @@ fn create(folder: &Path) -> Result<(LocalStore, Option<File>)> {
             return Ok((store, None));
         }
         // Another process may have removed the folder before the lock was taken.
-        let places = (file.metadata(), std::fs::metadata(folder));
-        if let (Ok(held), Ok(now)) = places
-            && (held.dev(), held.ino()) == (now.dev(), now.ino())
-            && parts_of(folder).is_dir()
-        {
+        if is_at(&file, folder) && parts_of(folder).is_dir() {
             return Ok((store, Some(file)));
         }
     }
+}
+
+/// Whether a path still names this open file or folder.
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let places = (file.metadata(), std::fs::metadata(path));
+    matches!(places, (Ok(held), Ok(now)) if (held.dev(), held.ino()) == (now.dev(), now.ino()))
 }
 
 impl Tier {
@@ -206,11 +208,15 @@ impl Tier {
         let locked = self.in_own(move |folder| -> std::io::Result<Option<File>> {
             let lock = lock_of(folder, writer);
             lock.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            let file = File::options().create(true).append(true).open(lock)?;
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => Ok(Some(file)),
-                Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-                Err(other) => Err(other.into()),
+            loop {
+                let file = File::options().create(true).append(true).open(&lock)?;
+                match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                    // Its former holder may have removed the file before the lock was taken.
+                    Ok(()) if is_at(&file, &lock) => return Ok(Some(file)),
+                    Ok(()) => {}
+                    Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                    Err(other) => return Err(other.into()),
+                }
             }
         });
         locked.unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))

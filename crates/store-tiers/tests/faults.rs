@@ -2,6 +2,7 @@
 //! undrained part is dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_store::{
     Counters, CountingStore, Fault, FaultStore, MemoryStore, NoAppendStore, Script, Store, StoreError,
@@ -79,6 +80,33 @@ fn every_change_of_a_tier_may_fail_and_no_put_does() {
             store.drain(|| true).expect("the drain goes through");
             assert!(store.waiting().is_empty());
         }
+    }
+}
+
+/// Symptom: a read of a growing part failed while it moved to a lower tier, because for a moment no tier had it.
+#[test]
+fn a_part_is_readable_while_it_moves_to_a_lower_tier() {
+    let bytes = part(0);
+    for round in 0..300 {
+        let script = Script::seeded(round).at(1, Fault::NoSpace);
+        let sick = FaultStore::new(MemoryStore::new(), script).expect("a store");
+        let tiers = vec![Tier::new(Arc::new(sick), None), memory(None)];
+        let store = TieredStore::new(tiers, Arc::new(NoAppendStore::new(MemoryStore::new())));
+        store.append(&key(0), 0, &[&bytes[..300]]).expect("there is room");
+        let moved = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut out = [0; 300];
+                while !moved.load(Ordering::Relaxed) {
+                    store.read(&key(0), 0, &mut out).unwrap_or_else(|e| panic!("round {round}: {e}"));
+                    assert!(out == bytes[..300]);
+                }
+            });
+            store.append(&key(0), 300, &[&bytes[300..]]).expect("the next tier takes it");
+            moved.store(true, Ordering::Relaxed);
+            reader.join().expect("every read succeeds");
+        });
+        check(&store, 0);
     }
 }
 

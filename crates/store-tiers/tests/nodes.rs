@@ -45,6 +45,17 @@ fn drain(store: &TieredStore) {
     store.register_all().expect("home takes it");
 }
 
+/// Symptom: a commit warned of damage, or failed under `durable`, where another process registered a part after this one
+/// had read the registrations.
+#[test]
+fn a_part_that_was_registered_meanwhile_has_a_length() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let (a, b) = (handle(&home, "a", Some(dir.path())), handle(&home, "b", None));
+    assert!(matches!(b.len(&key(0)), Err(StoreError::NotFound { .. })));
+    write(&a, 0);
+    assert_eq!(b.len(&key(0)).expect("registered"), 1000);
+}
+
 #[test]
 fn a_registered_part_is_there_for_every_node_and_read_where_its_tier_is() {
     let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));

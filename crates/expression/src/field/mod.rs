@@ -4,7 +4,7 @@
 //! stages    cuts a tree into stages: inputs, neighbours, differences, reductions, and programs between them
 //! reach     the cells of each stage that a box of the result needs: the halo, known before anything is read
 //! runner    evaluates the stages over a box           kernel    differences         reduce    reductions
-//! call      tiles of registered functions
+//! call      tiles of registered functions             boxes     parts of boxes      lines     differences of rows
 //! gather    copies of boxes                           values    vectors of any type      spare     reused memory
 //! ```
 //!
@@ -15,9 +15,11 @@
 //!   wrote them;
 //! - reductions add up in row-major order of the domain.
 
+mod boxes;
 mod call;
 mod gather;
 mod kernel;
+mod lines;
 mod reach;
 mod reduce;
 mod runner;

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use super::Box;
+use super::boxes::{bits, bytes, copied, part, pieces, places, run_of, shape, sides, strides, volume};
 use super::call::{Called, Tile};
 use super::gather::{Gather, OUTSIDE};
-use super::kernel::{self, Distances, Float};
+use super::kernel::{self, Distances};
+use super::lines::Lines;
 use super::reduce::Reducing;
 use super::spare::Spare;
 use super::stages::{Edge, Field, Spacing, What};
@@ -624,188 +626,10 @@ impl<'f> Runner<'f> {
     }
 }
 
-/// Maps the rows of an array to differences along an axis.
-struct Lines<'a> {
-    /// The box of the input array.
-    had: &'a Box,
-    own: &'a Box,
-    /// The axis.
-    at: usize,
-    /// One stencil for each position along the axis.
-    taps: &'a [kernel::Tap],
-}
-
-impl Lines<'_> {
-    /// The differences, row by row; `None` if a cell lies outside the array.
-    fn differences<T: Float>(&self, op: Stencil, from: &[T], out: &mut [T]) -> Option<()> {
-        let (shape, strides) = (shape(self.own), strides(&shape(self.had)));
-        let (last, row) = (shape.len().checked_sub(1)?, *shape.last()?);
-        if out.is_empty() {
-            return Some(());
-        }
-        let first = |d: usize| usize::try_from(self.own[d].0 - self.had[d].0).ok();
-        let place = |cell: i64| usize::try_from(cell - self.had[self.at].0).ok();
-        // Runs of cells along the last axis that share offsets and weights.
-        let alike = |a: &kernel::Tap, b: &kernel::Tap| {
-            let next = (b.before, b.at, b.behind) == (a.before + 1, a.at + 1, a.behind + 1);
-            next && a.weights == b.weights
-        };
-        let runs: Vec<&[kernel::Tap]> = self.taps.chunk_by(alike).collect();
-        let mut at = vec![0usize; last];
-        for out in out.chunks_exact_mut(row) {
-            let mut base = 0;
-            for d in (0..last).filter(|d| *d != self.at) {
-                base += (first(d)? + at[d]) * strides[d];
-            }
-            if self.at == last {
-                let mut rest = out;
-                for run in &runs {
-                    let (now, behind) = rest.split_at_mut(run.len());
-                    rest = behind;
-                    let cells = |cell: i64| from.get(base + place(cell)?..)?.get(..run.len());
-                    let (tap, here) = (&run[0], &mut *now);
-                    let (before, at, behind) = (cells(tap.before)?, cells(tap.at)?, cells(tap.behind)?);
-                    kernel::row(op, tap.weights, before, at, behind, here);
-                }
-            } else {
-                let tap = self.taps.get(at[self.at])?;
-                base += first(last)?;
-                let cells = |cell: i64| from.get(base + place(cell)? * strides[self.at]..)?.get(..row);
-                let (before, at, behind) = (cells(tap.before)?, cells(tap.at)?, cells(tap.behind)?);
-                kernel::row(op, tap.weights, before, at, behind, out);
-            }
-            for d in (0..last).rev() {
-                at[d] += 1;
-                if at[d] < shape[d] {
-                    break;
-                }
-                at[d] = 0;
-            }
-        }
-        Some(())
-    }
-
-    /// Copies the cells before, at and behind each position.
-    fn gathers(&self) -> [Gather; 3] {
-        let strides = strides(&shape(self.had));
-        let gather = |place: &dyn Fn(&kernel::Tap) -> i64| {
-            let places = self.own.iter().zip(self.had).enumerate().map(|(d, (&(lo, hi), &(first, _)))| {
-                let of: Vec<usize> = match d == self.at {
-                    true => self.taps.iter().map(|tap| (place(tap) - first) as usize).collect(),
-                    false => (lo..hi).map(|p| (p - first) as usize).collect(),
-                };
-                (strides[d], of)
-            });
-            Gather::new(&places.collect::<Vec<_>>())
-        };
-        [gather(&|tap| tap.before), gather(&|tap| tap.at), gather(&|tap| tap.behind)]
-    }
-}
-
-/// The offset of a box inside a larger box with the same axes, if its cells are contiguous there; `None` otherwise.
-fn run_of(had: &Box, own: &Box) -> Option<usize> {
-    let (mut first, mut stride, mut whole) = (0, 1, true);
-    for (had, own) in had.iter().zip(own).rev() {
-        if own.0 < had.0 || own.1 > had.1 || (!whole && own.1 - own.0 != 1) {
-            return None;
-        }
-        first += (own.0 - had.0) as usize * stride;
-        stride *= (had.1 - had.0) as usize;
-        whole &= own == had;
-    }
-    (had.len() == own.len()).then_some(first)
-}
-
-fn sides<'a>(lo: &'a [u64], hi: &'a [u64]) -> impl Iterator<Item = (i64, i64)> + 'a {
-    lo.iter().zip(hi).map(|(lo, hi)| (*lo as i64, *hi as i64))
-}
-
-/// First and end position of a box inside the domain.
-fn places(own: &Box) -> (Vec<u64>, Vec<u64>) {
-    own.iter().map(|side| (side.0 as u64, side.1 as u64)).unzip()
-}
-
 fn taken<'a>(done: &'a Found<'_>, stage: usize) -> Result<(&'a Box, &'a Array), Error> {
     let held = || done.held.get(stage).and_then(Option::as_ref);
     match done.own.get(stage).and_then(Option::as_ref).or_else(held) {
         Some((own, array)) => Ok((own, array)),
         None => Err(Error::new(Kind::Argument, "a stage is used before it is computed")),
     }
-}
-
-/// A part of an array, repeated along the axes that the array lacks.
-fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize], spare: &mut Spare) -> Array {
-    let strides = strides(&shape(had));
-    let places =
-        axes.iter().zip(own).map(|(axis, &(lo, hi))| match had_axes.iter().position(|a| a == axis) {
-            Some(at) => (strides[at], (lo..hi).map(|p| (p - had[at].0) as usize).collect::<Vec<_>>()),
-            None => (0, vec![0; (hi - lo).max(0) as usize]),
-        });
-    let gather = Gather::new(&places.collect::<Vec<_>>());
-    let known = array.known.as_ref().map(|known| copied(&gather, known, 0));
-    Array { values: gather.values(&array.values, spare), known }
-}
-
-fn copied(gather: &Gather, from: &[u8], beyond: u8) -> Vec<u8> {
-    let mut out = Vec::new();
-    gather.copy(from, beyond, &mut out);
-    out
-}
-
-fn shape(own: &Box) -> Vec<usize> {
-    own.iter().map(|&(lo, hi)| (hi - lo).max(0) as usize).collect()
-}
-
-fn volume(own: &Box) -> usize {
-    shape(own).into_iter().product()
-}
-
-/// Strides in elements.
-fn strides(shape: &[usize]) -> Vec<usize> {
-    let mut out = vec![1; shape.len()];
-    for d in (0..shape.len().saturating_sub(1)).rev() {
-        out[d] = out[d + 1] * shape[d + 1].max(1);
-    }
-    out
-}
-
-fn bits(known: &[u8]) -> Vec<u64> {
-    let word = |bytes: &[u8]| {
-        bytes.iter().enumerate().fold(0u64, |word, (n, &known)| word | u64::from(known != 0) << n)
-    };
-    known.chunks(64).map(word).collect()
-}
-
-fn bytes(known: &[u64], count: usize) -> Vec<u8> {
-    (0..count).map(|n| (known[n / 64] >> (n % 64) & 1) as u8).collect()
-}
-
-/// Cuts a box into parts in row-major order: whole rows, unless one row is too long.
-fn pieces(own: &Box, most: i64) -> Vec<Box> {
-    let mut steps: Vec<i64> = own.iter().map(|(lo, hi)| (hi - lo).max(0)).collect();
-    if steps.contains(&0) {
-        return Vec::new();
-    }
-    let mut inner: i64 = 1;
-    for step in steps.iter_mut().rev() {
-        let fitting = (most / inner).max(1);
-        let whole = *step;
-        *step = whole.min(fitting);
-        inner = if *step < whole { most } else { inner.saturating_mul(whole) };
-    }
-    let mut out: Vec<Box> = vec![Vec::new()];
-    for (&(lo, hi), &step) in own.iter().zip(&steps) {
-        let mut next = Vec::new();
-        for front in &out {
-            let mut from = lo;
-            while from < hi {
-                let mut piece = front.clone();
-                piece.push((from, hi.min(from + step)));
-                next.push(piece);
-                from += step;
-            }
-        }
-        out = next;
-    }
-    out
 }

@@ -96,7 +96,7 @@ impl TieredStore {
             self.make_room(number, u64::MAX);
         }
         if self.lock().is_empty() {
-            let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
+            let writers = self.locked_writers();
             for tier in self.tiers() {
                 writers.iter().for_each(|writer| tier.forget_lock(*writer));
                 tier.tidy();

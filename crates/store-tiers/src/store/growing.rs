@@ -105,18 +105,17 @@ impl TieredStore {
         };
         let mut all: Vec<&[u8]> = vec![&before];
         all.extend_from_slice(parts);
-        self.lock().remove(key);
-        let moved = self.begin(key, &all, one.tier + 1, one.home);
-        match moved {
-            Ok(()) => {
-                let _ = tier.store.delete(key);
-                Ok(())
-            }
-            Err(_) => {
-                self.lock().insert(key.to_owned(), one);
-                Err(error)
-            }
+        // Until the new copy is there, reads use the old one.
+        if self.begin(key, &all, one.tier + 1, one.home).is_err() {
+            return Err(error);
         }
+        let mut staged = self.lock();
+        if staged.get(key).is_some_and(|now| now.tier == one.tier) {
+            staged.remove(key); // It is at home now.
+        }
+        drop(staged);
+        let _ = tier.store.delete(key);
+        Ok(())
     }
 
     /// Creates a part in the first tier from `from` on that takes it, else at home.

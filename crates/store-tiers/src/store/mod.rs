@@ -295,7 +295,11 @@ impl Store for TieredStore {
                 Ok(())
             }
             Err(error) => {
-                let evicted = self.find(key).is_none();
+                let now = self.find(key);
+                if now.as_ref().is_some_and(|now| now.tier > one.tier) {
+                    return self.read(key, offset, out); // It moved to a lower tier meanwhile.
+                }
+                let evicted = now.is_none();
                 // After this handle was closed, another one may have drained the part.
                 let is_gone = one.closed.is_some() && matches!(error, StoreError::NotFound { .. });
                 match evicted || one.is_home() {

@@ -159,9 +159,17 @@ impl TieredStore {
         }
     }
 
-    /// The length of a part that this handle did not write.
+    /// The length of a part that this handle did not write. A step record may name a part that was registered after the
+    /// registrations were read, so they are read again before a part counts as absent.
     pub(crate) fn len_other(&self, key: &str) -> Result<u64> {
-        let Some(said) = self.registered(key)? else { return self.home.len(key) };
+        let said = match self.registered(key)? {
+            None => match self.home.len(key) {
+                Err(StoreError::NotFound { .. }) => self.registered_now(key)?,
+                other => return other,
+            },
+            said => said,
+        };
+        let Some(said) = said else { return self.home.len(key) };
         match self.home.len(key) {
             Err(StoreError::NotFound { .. }) => Ok(said.part.length),
             other => Ok(other?.max(said.part.length)),

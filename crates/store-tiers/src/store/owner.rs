@@ -97,6 +97,12 @@ impl TieredStore {
         }
     }
 
+    /// The writers whose locks this handle holds.
+    pub(crate) fn locked_writers(&self) -> Vec<u64> {
+        let owners = guard(&self.owners);
+        owners.iter().filter(|(_, owned)| !owned.released).map(|(writer, _)| *writer).collect()
+    }
+
     /// Takes a writer back whose parts were released: those that others have drained since are dropped, and registered
     /// ones that this handle does not find stay registered.
     fn keep_registered(&self, writer: u64, owned: &mut Owned) -> Result<()> {
