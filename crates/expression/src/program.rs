@@ -62,6 +62,13 @@ impl Program {
         self.steps.iter().copied().zip(self.types.iter().copied())
     }
 
+    /// True if a value may be known where an input is not: by `where`, `&` and `|`.
+    pub fn may_ignore_inputs(&self) -> bool {
+        let ignores =
+            |step: &Step| matches!(step, Step::Where(..) | Step::Binary(Binary::And | Binary::Or, ..));
+        self.steps.iter().any(ignores)
+    }
+
     /// The step that gives the result; it need not be the last.
     pub fn result(&self) -> usize {
         self.result.into()

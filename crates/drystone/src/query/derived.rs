@@ -25,6 +25,9 @@ pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Resul
     if !reading.is_derived() {
         return Ok(ZoneSet::new(reading.zones(step, cells)?));
     }
+    if reading.is_absent(step)? {
+        return Ok(ZoneSet::default());
+    }
     if let Some(stored) = reading.current(step, cells)? {
         return own_zones(reading, &stored, step, cells);
     }

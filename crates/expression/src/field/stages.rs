@@ -218,6 +218,15 @@ impl Field {
         self.stages.iter().any(|stage| matches!(stage.what, What::Reduce(..)))
     }
 
+    /// True if a value may be known where an input is not: by `where`, `&`, `|` and reductions, and beyond an edge that
+    /// has the fill value.
+    pub fn may_ignore_inputs(&self) -> bool {
+        let programs = self.stages.iter().any(
+            |stage| matches!(&stage.what, What::Compute(program, _) if program.may_ignore_inputs()),
+        );
+        programs || self.reduces() || self.edge == Edge::Fill && self.reaches()
+    }
+
     /// True if boxes are computed part by part. A reduction is computed once for all parts.
     pub(super) fn is_cut(&self) -> bool {
         !self.reduces()

@@ -1,6 +1,6 @@
 //! Evaluates a definition over boxes, with the values of its inputs.
 
-use drystone_expression::{Array, Called, Cells, Edge, Runner, Spare, Tile, Values};
+use drystone_expression::{Array, Called, Cells, Runner, Spare, Tile, Values};
 use drystone_format::derived::Kind;
 use drystone_format::dtype::Scalar;
 use drystone_function::{Aligned, Declared, Functions, Job};
@@ -22,7 +22,7 @@ pub(super) struct Evaluator<'c> {
     inputs: Inputs<'c>,
     /// The component at each position along the last axis, if positions are those of a selection.
     components: Option<Axis>,
-    /// Whether the result has no values at this step, although cells beyond the edge have the fill value.
+    /// Whether the result has no values at this step, although the definition could give some.
     absent: bool,
 }
 
@@ -73,8 +73,7 @@ impl<'c> Evaluator<'c> {
         let report = ReadReport::default();
         let (selected, memory) = (selected.is_some(), Default::default());
         let inputs = Inputs { computed, step, cells, nested, selected, patient, memory, report };
-        let absent =
-            derivation.field.edge() == Edge::Fill && derivation.field.reaches() && !computed.has(step)?;
+        let absent = computed.is_absent(step)?;
         let runner = Runner::new(&derivation.field, &extents)?;
         Ok(Evaluator { computed, runner, inputs, components, absent })
     }

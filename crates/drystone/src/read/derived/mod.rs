@@ -586,6 +586,11 @@ impl Reading {
         Ok(plan)
     }
 
+    /// Whether a derived variable has no values at a step because an input has no block there.
+    pub(crate) fn is_absent(&self, step: u64) -> Result<bool> {
+        self.computed()?.map_or(Ok(false), |computed| computed.is_absent(step))
+    }
+
     /// The committed steps in which every input with steps has a block.
     pub(super) fn computed_steps(&self, computed: &Computed) -> Result<Vec<u64>> {
         let mut out: Option<Vec<u64>> = None;
@@ -601,6 +606,11 @@ impl Reading {
 }
 
 impl Computed {
+    /// Whether a step has no values because an input has no block there, although the definition could give some.
+    fn is_absent(&self, step: u64) -> Result<bool> {
+        Ok(self.derivation.field.may_ignore_inputs() && !self.has(step)?)
+    }
+
     /// Whether every input with steps has a block in a step.
     fn has(&self, step: u64) -> Result<bool> {
         for (input, nested) in self.inputs.iter().zip(&self.nested) {
