@@ -28,7 +28,7 @@ import numpy.typing as npt
 from drystone import written
 from drystone._core import ContainerHandle, ReadingHandle
 from drystone.container import Container
-from drystone.described import lost_input
+from drystone.described import unfit
 from drystone.errors import (
     CancelledError,
     CorruptError,
@@ -80,7 +80,7 @@ class _Wanted:
     steps: list[int]
     everything: bool
     lost: dict[str, str] = field(default_factory=dict)
-    """Derived variables that cannot be computed, each with the input that was deleted."""
+    """Derived variables that cannot be computed, each with the reason."""
 
 
 def copy(
@@ -114,8 +114,7 @@ def copy(
     )
     copied = Copied(adding.container, wanted.variables, wanted.steps, 0)
     copied.notes += [
-        f'{path} is not copied: "{gone}", which it is derived from, was deleted'
-        for path, gone in wanted.lost.items()
+        f"{path} is not copied: {reason}" for path, reason in wanted.lost.items()
     ]
     try:
         adding.begin(())
@@ -208,7 +207,7 @@ def _wanted(
     listed = {name: handle.followed(name) or name for name in (*source.variables, *source.groups)}
     links = {name: target for name, target in listed.items() if name != target}
     all_variables = [name for name in source.variables if name not in links]
-    lost = {name: gone for name in all_variables if (gone := lost_input(source, name))}
+    lost = {name: reason for name in all_variables if (reason := unfit(source, name))}
     all_groups = [name for name in source.groups if name not in links]
     numbers = _steps(source.steps, steps)
     if variables is None:

@@ -48,10 +48,17 @@ def lost_input(c: Container, path: str) -> str | None:
     return None
 
 
-def obstacle(c: Container, path: str) -> str | None:
-    """The reason why a derived variable cannot be read in this process; None if it can."""
+def unfit(c: Container, path: str) -> str | None:
+    """The reason why a derived variable cannot be computed in any process; None if it can."""
     if gone := lost_input(c, path):
         return f'"{gone}", which it is derived from, was deleted'
+    return c._handle.reading(path).unfit
+
+
+def obstacle(c: Container, path: str) -> str | None:
+    """The reason why a derived variable cannot be read in this process; None if it can."""
+    if reason := unfit(c, path):
+        return reason
     if lacking := c._handle.reading(path).lacking:
         return f'it calls function "{lacking}", which is not registered in this process'
     return None

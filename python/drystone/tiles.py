@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone.errors import InvalidArgumentError
+from drystone.errors import InvalidArgumentError, OutOfRangeError
 
 if TYPE_CHECKING:
     from drystone.variable import Variable
@@ -96,8 +96,10 @@ def chosen(variable: Variable, steps: SupportsIndex | Sequence[SupportsIndex] | 
     count = variable.shape[0]
     if steps is None:
         return list(range(count))
-    some = [steps] if isinstance(steps, SupportsIndex) else list(steps)
-    return [range(count)[step.__index__()] for step in some]
+    some = [step.__index__() for step in ([steps] if isinstance(steps, SupportsIndex) else steps)]
+    if beyond := [step for step in some if not -count <= step < count]:
+        raise OutOfRangeError(f'"{variable.name}" has the steps 0 to {count - 1}, not {beyond[0]}')
+    return [step % count for step in some]
 
 
 def _each(

@@ -14,7 +14,7 @@ use drystone_format::schema::{Attrs, Declaration, MAX_ACCESS, Name, Schema, Vari
 use drystone_format::value::Value;
 use drystone_transform::Transform;
 
-use crate::schema::derived::{Definition, define, settle};
+use crate::schema::derived::{Definition, define, expression_edge, settle};
 use crate::schema::element_type::logical;
 
 use crate::base::random;
@@ -349,8 +349,10 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
         }
         let what = if same { "other attributes" } else { "another definition" };
         return Err(Error::conflict(format!(
-            "variable \"{path}\" exists with {what} ({}); delete or rename it first",
-            derived.text
+            "variable \"{path}\" exists with {what} ({}, kind \"{}\", edge \"{}\"); delete or rename it first",
+            derived.text,
+            derived.kind.name(),
+            expression_edge(derived.edge).name()
         )));
     }
     if schema.groups.contains_key(path) || schema.names.contains_key(path) {

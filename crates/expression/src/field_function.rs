@@ -136,6 +136,26 @@ impl Builder {
         }
     }
 
+    /// Whether a node is only a name. Its values are numbers, also those of a derived vector, which has its components
+    /// along its last dimension.
+    pub(crate) fn is_bare(&self, id: NodeId) -> bool {
+        matches!(self.node(id), Node::Name(_))
+    }
+
+    /// The error for an operator on vectors that gets a name.
+    pub(crate) fn no_vector(&self, function: &str, id: NodeId) -> Error {
+        let name = match self.node(id) {
+            Node::Name(n) => self.name_of(n).path(),
+            _ => "u",
+        };
+        let found = format!("`{function}` takes a vector, and `{name}` is a number for each cell");
+        let help = format!(
+            "write `vector(u, v, w)` or a vector's definition; the components of a derived vector lie along its last \
+             dimension, so its norm is `sqrt(sum({name}*{name}, component))`"
+        );
+        Error::new(Kind::Type, found).help(help)
+    }
+
     fn dimension(&self, dim: NodeId) -> Result<(), Error> {
         let fits = match self.node(dim) {
             Node::Name(n) => {
@@ -382,6 +402,9 @@ impl Builder {
                 let components = [turn(1, 2)?, turn(2, 0)?, turn(0, 1)?];
                 self.vector(&components)
             }
+            (Dot, &[name, other]) if self.is_bare(name) && self.is_bare(other) => {
+                Err(self.no_vector("dot", name))
+            }
             (Dot, arguments) => {
                 let all: Vec<NodeId> = arguments.iter().flat_map(|&id| self.listed(id)).collect();
                 if all.is_empty() || all.len() % 2 == 1 {
@@ -408,6 +431,7 @@ impl Builder {
                 self.registered(to, name, of, halo)
             }
             (Vector, arguments) => self.vector(arguments),
+            (Component, &[name, _]) if self.is_bare(name) => Err(self.no_vector("component", name)),
             (Component, &[of, number]) => {
                 let all = self.listed(of);
                 let found = match self.node(number) {

@@ -182,6 +182,7 @@ impl Builder {
                 }
                 Ok(out)
             }
+            (Form::Norm, &[name]) if self.is_bare(name) => Err(self.no_vector("norm", name)),
             (Form::Norm, &[vector]) if self.listed(vector).len() > 1 => {
                 let components = self.listed(vector);
                 self.call(function, &components)

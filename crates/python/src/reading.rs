@@ -201,6 +201,12 @@ impl ReadingHandle {
         Some((found.text, found.kind, found.edge, found.inputs))
     }
 
+    /// The reason why the values of a derived variable cannot be computed, in any process.
+    #[getter]
+    fn unfit(&self) -> Option<String> {
+        self.reading.unfit()
+    }
+
     /// A function that this process does not have, and without which no value can be read.
     #[getter]
     fn lacking(&self) -> Option<String> {

@@ -222,6 +222,7 @@ class Questions:
             "fill": fill,
             "units": str(v.attrs.get("units", "")),
             "title": str(v.attrs.get("long_name", v.attrs.get("standard_name", ""))),
+            "derived": v.derived and [v.derived.text, v.derived.kind, v.derived.edge],
             "packed": (scale, offset) != (1.0, 0.0),
             "bytes": math.prod(seen.shape) * v.dtype.itemsize,
             "attributes": pictures.described(v.attrs),

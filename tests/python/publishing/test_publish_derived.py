@@ -1,11 +1,13 @@
 """Published derived variables: arrays of the values that Python reads, written again when an input changed."""
 
+import warnings
+
 import drystone as dry
 import netCDF4
 import numpy as np
 import pytest
 import zarr
-from drystone.errors import UnsupportedError
+from drystone.errors import DrystoneWarning, InvalidArgumentError, UnsupportedError
 
 SHAPE = (12, 16)
 
@@ -148,3 +150,64 @@ def test_a_lost_input_leaves_out_all_that_stands_on_it_and_nothing_else(tmp_path
     with pytest.warns(dry.DrystoneWarning, match="left out"):
         found = xr.open_dataset(tmp_path / "c.dry", engine="drystone")
     assert list(found.data_vars) == ["keep"]
+
+
+@pytest.mark.parametrize("text", ["where(u > 2, u, v)", "f8(u > 2 | v > 2)", "f8(count(u > 2 | v > 2, x)) + u"])
+@pytest.mark.parametrize("kind", ["virtual", "stored"])
+def test_a_step_without_a_block_of_an_input_has_no_values_anywhere(tmp_path, text, kind):
+    """Symptom: reads, queries and exports had values in such a step, the replica and the Zarr store had none."""
+    with dry.create(tmp_path / "run.dry") as c:
+        for name in "uv":
+            c.create_variable(name, "f8", (4,), dims=("x",), steps=True)
+        c.derive("d", text, kind=kind)
+        for step in range(2):
+            with c.writer() as w, w.step(step):
+                w.put("u", np.array([1.0, 2, 3, 4]))
+                if step == 0:
+                    w.put("v", np.full(4, 9.0))
+        c.commit()
+        c.publish()
+        read = c["d"][...]
+        assert np.isfinite(read[0]).all()
+        assert np.isnan(read[1]).all()
+        assert c["d"].steps == [0]
+        for found in (
+            zarr.open_group(f"{c.path}/zarr", mode="r"),
+            zarr.open_group(store=c.zarr_store(), mode="r"),
+        ):
+            same(found["d"][...], read)
+        # The unknown cells of an input of a query are unknown, whichever variable they come from.
+        assert c.query("d >= 0").count() == 4
+        assert c.query("d >= 0 | u >= 0").count() == 8
+        if "count" not in text:
+            assert c.query(f"({text}) * 0 + d >= 0").count() == 4
+
+
+@pytest.mark.parametrize("kind", ["virtual", "stored"])
+def test_a_variable_whose_input_became_too_small_is_left_out_and_stops_nothing(tmp_path, kind):
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("h", "f8", (None, 8), dims=("y", "x"))
+        c["h"].resize((5, 8))
+        c["h"][...] = np.ones((5, 8))
+        c.derive("d", "h[y+4]", kind=kind)
+        c["h"].resize((2, 8))
+        c.derive("good", "h * 2", kind="stored")
+        if kind == "stored":
+            with pytest.raises(InvalidArgumentError, match="a neighbour needs 5 cells along dimension 0"):
+                c.store_derived()
+        else:
+            c.store_derived()
+        # The failure of one variable does not keep another one from being stored.
+        assert c.usage()["good"].blocks == 1
+        report = c.publish()
+        assert "a neighbour needs 5 cells" in report.skipped["d"]
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            c.copy(tmp_path / "copy.dry")
+        assert any("d is not copied: " in str(one.message) and "5 cells" in str(one.message) for one in said)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DrystoneWarning)
+            dry.export(c, tmp_path / "out.nc")
+        with netCDF4.Dataset(tmp_path / "out.nc") as f:
+            assert set(f.variables) >= {"h", "good"}
+            assert "d" not in f.variables

@@ -1,11 +1,19 @@
 """Guarantees of derived variables: NumPy's values, the same bits for any blocks, bounded memory, errors with names."""
 
+import json
+
 import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
 from drystone import expr
-from drystone.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from drystone.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+    UnsupportedError,
+)
 
 SHAPE = (12, 17, 23)
 
@@ -287,7 +295,7 @@ def test_what_is_refused_names_what_was_wrong(run):
     refused("u", "no edge rule", edge="mirror")
     run.derive("speed", "hypot(u, v)")
     assert run.derive("speed", "hypot(u, v)").derived.text == "hypot(u, v)"
-    with pytest.raises(ConflictError, match=r"another definition \(hypot\(u, v\)\)"):
+    with pytest.raises(ConflictError, match=r"another definition \(hypot\(u, v\), kind \"virtual\""):
         run.derive("speed", "hypot(u, w)")
     with pytest.raises(ConflictError, match="holds values"):
         run.derive("u", "v")
@@ -577,3 +585,46 @@ def test_an_error_of_a_transfer_is_raised_once_and_a_cast_keeps_values_finite(tm
         with pytest.raises(dry.DrystoneError, match="absent"):
             c.commit()
         c.commit()
+
+
+@pytest.mark.parametrize(
+    "text", ["norm(vort)", "dot(vort, vort)", "component(vort, 1)", "norm(u) > 2", "magnitude(vort)"]
+)
+def test_a_derived_vector_is_not_taken_for_a_number(run, text):
+    """Symptom: norm(vort) was abs() of each component, without an error."""
+    run.derive("vort", "curl(u, v, w)")
+    with pytest.raises(InvalidArgumentError, match="takes a vector, and `(vort|u)` is a number for each cell"):
+        run.derive("wrong", text)
+    run.derive("size", "sqrt(sum(vort*vort, component))")
+    run.derive("direct", "norm(curl(u, v, w))")
+    np.testing.assert_allclose(run["size"][...], run["direct"][...], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_periodic_differences_take_coordinates_that_are_even_up_to_rounding(tmp_path, dtype):
+    with dry.create(tmp_path / "run.dry") as c:
+        places = (0.1 * np.arange(12)).astype(dtype)
+        values = np.sin(np.arange(12.0))
+        c.create_variable("u", data=values, dims=("x",))
+        c.create_variable("x", data=places, dims=("x",))
+        c.derive("d", "diff(u, x)", edge="periodic")
+        np.testing.assert_allclose(c["d"][...], (np.roll(values, -1) - np.roll(values, 1)) / 0.2, rtol=1e-6)
+        c["x"][...] = places**2
+        with pytest.raises(InvalidArgumentError, match="cells of one distance; its coordinates do not"):
+            c["d"][...]
+
+
+def test_a_conflict_says_kind_and_edge_and_steps_out_of_range_are_named(run):
+    run.derive("twice", "2*u", kind="stored")
+    with pytest.raises(ConflictError, match=r'\(2\*u, kind "stored", edge "one_sided"\)'):
+        run.derive("twice", "2*u", kind="bounds")
+    with pytest.raises(OutOfRangeError, match=r'"u" has the steps 0 to 1, not 7'):
+        next(run["u"].tiles(steps=[7]))
+
+
+def test_ls_shows_the_steps_of_what_is_computed(run):
+    run.derive("twice", "2*u")
+    run.commit()
+    found = json.loads(drystone("ls", "-l", "--json", run.path))
+    steps = {one["path"]: one["steps"] for one in found if one["kind"] == "variable"}
+    assert steps["twice"] == steps["u"] == [0, 1]

@@ -117,7 +117,7 @@ pub struct VariableUsage {
     pub stored_bytes: u64,
     /// The bytes of the same cells in memory.
     pub decoded_bytes: u64,
-    /// Steps that have a block.
+    /// Steps that have a block; of a derived variable, steps in which every input has one.
     pub steps: Steps,
     /// The codec chains in use. The empty text means raw.
     pub transforms: BTreeSet<String>,
@@ -316,6 +316,14 @@ impl Container {
                 Err(e) => failed = Some(e),
             }
         })?;
+        for (path, variable) in snapshot.schema.named().filter(|(_, v)| v.steps && v.derived.is_some()) {
+            // A variable that cannot be computed has no steps.
+            let steps = self.reading_at(snapshot.clone(), path, None).and_then(|reading| reading.steps());
+            if let Some(usage) = out.get_mut(&variable.id) {
+                usage.steps = Steps::default();
+                steps.unwrap_or_default().into_iter().for_each(|step| usage.steps.insert(step));
+            }
+        }
         failed.map_or(Ok(out), Err)
     }
 }

@@ -87,11 +87,15 @@ impl Derivation {
             .map_err(|e| e.while_doing(format!("\"{path}\", which is derived")))
     }
 
-    /// Checks that values can be computed: the definition and those of all derived inputs are valid, and no input was
-    /// deleted.
+    /// Checks that values can be computed: the definition and those of all derived inputs are valid, no input was
+    /// deleted, and the inputs have enough cells for the neighbours that it names.
     pub(crate) fn check(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
         // This call finds nesting that is too deep first, so the recursion is bounded.
-        Derivation::of(schema, path, derived)?;
+        let derivation = Derivation::of(schema, path, derived)?;
+        let fits = derivation.field.check_extents(&derivation.shape);
+        fits.map_err(|wrong| {
+            Error::invalid(wrong.to_string()).while_doing(format!("\"{path}\", which is derived"))
+        })?;
         for input in &derived.inputs {
             let of = schema.variables.get(&input.variable).and_then(|variable| variable.derived.as_ref());
             if let Some(of) = of {

@@ -64,7 +64,7 @@ struct Asked<'a> {
     budget: u64,
     /// Whether cells without a stored value are tried again although their inputs have not changed.
     voids: bool,
-    /// Takes the failures of single variables; `None`: the first one ends the call.
+    /// Takes the failures of single variables; `None`: the call returns the first one after all variables.
     failures: Option<&'a mut Vec<String>>,
 }
 
@@ -128,7 +128,7 @@ impl Container {
     }
 }
 
-/// Stores outdated values of a snapshot. What was stored before a failure of one variable stays if others follow.
+/// Stores outdated values of a snapshot. If one variable fails, the others are stored.
 /// Returns the snapshot that contains the values, if any were stored.
 fn fill(
     inner: &Arc<Inner>,
@@ -144,6 +144,7 @@ fn fill(
         voids: asked.voids,
     };
     let stores = |v: &&Variable| v.derived.as_ref().is_some_and(|derived| derived.kind != Kind::Virtual);
+    let mut failed = None;
     for variable in snapshot.schema.variables.values().filter(stores) {
         let Some((path, _)) = snapshot.schema.named().find(|(_, named)| named.id == variable.id) else {
             continue;
@@ -156,20 +157,24 @@ fn fill(
         }
         match (filling.variable(path, variable, asked.steps), &mut asked.failures) {
             (Ok(()), _) => {}
-            (Err(e), None) => return Err(e),
+            (Err(e), None) => failed = failed.or(Some(e)),
             (Err(e), Some(failures)) => {
                 failures.push(format!("values of \"{path}\" were not stored, reads compute them: {e}"));
             }
         }
     }
     let report = filling.report;
-    let Some(writer) = filling.writer else { return Ok((report, None)) };
-    writer.seal()?;
-    if report.blocks == 0 {
-        return Ok((report, None));
+    let mut stored = None;
+    if let Some(writer) = filling.writer {
+        writer.seal()?;
+        if report.blocks > 0 {
+            stored = Some(adoption::commit_of(inner, &[writer.id()], |_, _| Ok(false))?.snapshot);
+        }
     }
-    let done = adoption::commit_of(inner, &[writer.id()], |_, _| Ok(false))?;
-    Ok((report, Some(done.snapshot)))
+    match failed {
+        None => Ok((report, stored)),
+        Some(e) => Err(e),
+    }
 }
 
 struct Filling<'a> {

@@ -93,6 +93,23 @@ impl Distances {
         }
     }
 
+    /// Distances from the coordinates of a periodic dimension. They are even if the coordinates are those of an even grid
+    /// up to the rounding of an f4.
+    pub(super) fn of_periodic(places: &[f64]) -> Distances {
+        let (Some(first), Some(last)) = (places.first(), places.last()) else { return Distances::Number(1.0) };
+        let mean = (last - first) / places.len().saturating_sub(1).max(1) as f64;
+        let largest = first.abs().max(last.abs());
+        let is_even = |(n, place): (usize, &f64)| {
+            (place - (first + n as f64 * mean)).abs() <= f64::from(f32::EPSILON) * largest
+        };
+        match Distances::of(places) {
+            Distances::Each(_) if mean != 0.0 && places.iter().enumerate().all(is_even) => {
+                Distances::Uniform(mean)
+            }
+            found => found,
+        }
+    }
+
     /// The stencil at a position of a domain of `n` cells.
     pub(super) fn tap(&self, op: Stencil, edge: Edge, place: i64, n: i64) -> Tap {
         let one_sided = edge == Edge::OneSided;

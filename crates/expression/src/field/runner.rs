@@ -368,7 +368,10 @@ impl<'f> Runner<'f> {
         }
         let distances = match spacing {
             Spacing::Number(h) => Distances::Number(h),
-            Spacing::Coordinates(name) => Distances::of(&cells.coordinate(name)?),
+            Spacing::Coordinates(name) => match self.field.edge {
+                Edge::Periodic => Distances::of_periodic(&cells.coordinate(name)?),
+                _ => Distances::of(&cells.coordinate(name)?),
+            },
         };
         self.distances.insert(n, distances.clone());
         Ok(distances)

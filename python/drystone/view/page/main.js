@@ -129,6 +129,7 @@ const app = {
       replace(at("panel"), el("div", { className: "cards" }, el("div", { className: "card" }, el("h2", {}, "Variable"), facts([
         ["path", v.name], ["member", v.member], ["type", v.dtype], ["shape", extents(v.shape)], ["axes", v.axes.join(", ")], ["steps", v.has_steps ? String(v.steps.length) : "none: one array"], ["in memory", bytes(v.bytes)],
         ["transform", v.transform ?? "none"], ["cut into", cut], ["fill value", v.fill ?? "zero"],
+        ...(v.derived ? ["derived by", "stored of it", "edge"].map((name, n) => [name, v.derived[n]]) : []),
       ])), el("div", { className: "card wide" }, el("h2", {}, "Attributes"), attributes(v.attributes))));
     } else {
       this.panel = new ({ values: Values, layout: Layout, statistics: Statistics }[id])(this, v, state);

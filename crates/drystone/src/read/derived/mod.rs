@@ -109,6 +109,13 @@ impl Reading {
         derived::Derivation::lacking(&self.snapshot.schema, &self.path, derived).ok().flatten()
     }
 
+    /// The reason why the values of a derived variable cannot be computed, in any process; `None` if they can.
+    pub fn unfit(&self) -> Option<String> {
+        let derived = self.variable.derived.as_deref()?;
+        let checked = derived::Derivation::check(&self.snapshot.schema, &self.path, derived);
+        checked.err().map(|why| why.to_string())
+    }
+
     /// Number of components of a value; they are the last axis if there are several.
     pub(crate) fn components(&self) -> Result<u64> {
         Ok(self.computed()?.map_or(1, |computed| computed.derivation.field.components() as u64))
