@@ -1,6 +1,9 @@
 """Values that overlap within one commit: those that the program wrote later are the newer ones."""
 
 import itertools
+import subprocess
+import sys
+import time
 
 import drystone as dry
 import numpy as np
@@ -130,3 +133,53 @@ def test_the_end_of_a_batch_commits_what_was_assigned_in_it(tmp_path):
             c["x"].attrs["k"] = 2 // 0
         reader.refresh()
         assert reader["x"].attrs["k"] == 1
+
+
+CLOSES_AND_DIES = """
+import os, sys, drystone as dry, numpy as np
+c = dry.open(sys.argv[1], "r+")
+with c.writer() as w:
+    w.put("T", np.full(4, 10))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("later", ["commit", "recover", "assign", "step"])
+@pytest.mark.parametrize("shown_by", ["read", "commit", "flush", "writer", "assigned before"])
+def test_values_without_step_that_a_dead_program_left_are_older(tmp_path, shown_by, later):
+    """Symptom: the next commit of all writers took them, and the newer values that were committed before were gone."""
+    path = tmp_path / "run.dry"
+    with dry.create(path) as c:
+        c.create_variable("T", "i8", (4,))
+        c.create_variable("S", "i8", (4,), steps=True)
+    with dry.open(path, "r+") as c:
+        if shown_by == "assigned before":
+            c["T"][...] = 5
+            assert (c["T"][...] == 5).all()
+        subprocess.run([sys.executable, "-c", CLOSES_AND_DIES, str(path)], check=True)
+        if shown_by == "assigned before":
+            time.sleep(1.1)
+        if shown_by == "writer":
+            with c.writer() as w:
+                w.put("T", np.full(4, 20))
+            c.commit()
+        else:
+            c["T"][...] = 20
+        if shown_by == "commit":
+            c.commit()
+        if shown_by == "flush":
+            c.flush()
+        assert (c["T"][...] == 20).all()
+    with dry.open(path, "r+") as c:
+        if later == "commit":
+            c.commit()
+        elif later == "recover":
+            c.recover(adopt=True)
+        elif later == "assign":
+            c["S"][0] = 1
+        else:
+            with c.writer(rank=0, nranks=1) as w, w.step(0):
+                w.put("S", np.full(4, 1))
+        assert (c["T"][...] == 20).all()
+    with dry.open(path) as c:
+        assert (c["T"][...] == 20).all()

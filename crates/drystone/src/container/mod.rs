@@ -34,6 +34,7 @@ use batch::Batch;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::piece::Trailer;
@@ -128,6 +129,8 @@ pub(crate) struct Inner {
     pub(crate) others_commit: AtomicBool,
     /// What is closed and waits for a commit, as far as this process knows.
     pub(crate) waiting: Arc<Waiting>,
+    /// When this handle last looked for what other programs closed.
+    pub(crate) looked: Mutex<Option<Instant>>,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration found at the open.
@@ -213,6 +216,7 @@ impl Container {
             created_by: None,
             others_commit: AtomicBool::new(false),
             waiting: inner.waiting.clone(),
+            looked: Mutex::default(),
             current: RwLock::new(snapshot),
             warnings: Mutex::new(Vec::new()),
             config: inner.config.clone(),

@@ -284,6 +284,7 @@ impl Container {
             tally: Arc::default(),
             pages,
             waiting: Waiting::of(identity.uuid),
+            looked: Mutex::default(),
             identity,
             writable,
             pinned: false,

@@ -1,5 +1,5 @@
 //! Closed groups that wait for a commit, as far as this process knows: what its writers closed, and what it found in
-//! the logs when a ranked writer was opened.
+//! the logs when a ranked writer was opened or values without step were committed.
 //!
 //! Why: a writer that commits its own step must take older values of that step into the same commit, or they would win
 //! with a later one. Without this record, every such commit would have to list the logs.

@@ -16,7 +16,7 @@ use crate::container::Inner;
 use crate::schema::member::{Column, member, no_member};
 use crate::{Error, Result};
 
-/// Refuses a ranked writer if earlier writers left steps that it would mix with. Records the steps that wait for a
+/// Refuses a ranked writer if earlier writers left steps that it would mix with. Records what waits for a
 /// commit.
 pub(super) fn refuse_unfenced(
     inner: &Inner,
@@ -30,9 +30,7 @@ pub(super) fn refuse_unfenced(
         if !adoption::has_pending(log, &books) {
             continue;
         }
-        for (step, group) in adoption::waiting_steps(log, &books) {
-            inner.waiting.add(log.header.id, Some(step), group);
-        }
+        adoption::remember_waiting(inner, std::iter::once(log), &books);
         let Some(theirs) = log.header.rank else { continue };
         let remedy = "call recover(adopt=True) to keep its complete steps, or recover(discard=True) to drop them, then open the \
                       writers again";

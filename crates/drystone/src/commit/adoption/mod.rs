@@ -7,6 +7,7 @@ mod planning;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use drystone_format::identity::Durability;
 use drystone_format::keys;
@@ -14,6 +15,7 @@ use drystone_format::schema::Schema;
 use drystone_format::source::{Source, SourceState};
 use drystone_store::{ListEntry, Pending, Reply, Request, Store, StoreError, TOGETHER};
 
+use crate::base::sync::lock;
 use crate::commit::transaction::{Committed, Decision, transact, transact_at_once};
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
@@ -21,9 +23,7 @@ use crate::log::scan::{self, Group, PartFrom, Tail, WriterLog};
 use crate::{Error, ErrorKind, Result};
 
 pub(crate) use ledger::Books;
-pub(crate) use planning::{
-    Scope, Verdict, has_pending, is_fenced, new_steps, next_fence, plan, waiting_steps,
-};
+pub(crate) use planning::{Scope, Verdict, has_pending, is_fenced, new_steps, next_fence, plan};
 
 /// How to treat a log that is damaged before its end, or whose segment is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,33 @@ impl Logs<'_> {
     }
 }
 
+/// Records what these logs hold that waits for a commit.
+pub(crate) fn remember_waiting<'l>(inner: &Inner, logs: impl Iterator<Item = &'l WriterLog>, books: &Books) {
+    for log in logs {
+        for (step, group) in planning::waiting_groups(log, books) {
+            inner.waiting.add(log.header.id, step, group);
+        }
+    }
+}
+
+/// The time for which the logs of other programs are not looked at again before values without step are committed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Before values without step are committed: records what other programs closed, such as one that died before its
+/// commit. Its older values would win with a later commit.
+fn look_at_others(inner: &Inner, writer: u64) -> Result<()> {
+    let now = Instant::now();
+    if lock(&inner.looked).replace(now).is_some_and(|before| now - before < LOOK_AGAIN) {
+        return Ok(());
+    }
+    let base = inner.snapshot();
+    let (logs, notes) = gather(inner, &base, Damaged::Refuse, Logs::Besides(writer))?;
+    notes.into_iter().for_each(|note| inner.warn_once(note));
+    let books = Books::new(&base, base.sources(&inner.pages)?);
+    remember_waiting(inner, logs.iter().filter(|log| !is_fenced(log, &base)), &books);
+    Ok(())
+}
+
 /// Forgets what waited for a commit and is settled by this snapshot.
 fn forget_settled(inner: &Inner, snapshot: &Snapshot) {
     if inner.waiting.is_empty() {
@@ -130,8 +157,8 @@ pub(crate) fn commit_of(
 }
 
 /// Commits groups of one writer, together with the complete groups of other writers of the same steps that wait for a
-/// commit: with a later commit their older values would win. Only what [`Inner::waiting`] records causes the logs to be
-/// listed. `fence`: for a ranked writer, the run number that was valid when it opened. `tail`:
+/// commit: with a later commit their older values would win. For steps, only what [`Inner::waiting`] records causes the
+/// logs to be listed. `fence`: for a ranked writer, the run number that was valid when it opened. `tail`:
 /// the end of its log, which need not be read back. `unsynced`: segments that must be synced before the manifest is
 /// put. `same`: the caller has checked that the container was not replaced.
 pub(crate) fn commit_own(
@@ -142,6 +169,9 @@ pub(crate) fn commit_own(
     unsynced: &BTreeSet<String>,
     (steps, same): (bool, bool),
 ) -> Result<Committed> {
+    if !steps {
+        look_at_others(inner, writer)?;
+    }
     let closed = inner.waiting.groups_of(writer);
     let mut joined = false;
     let done = transact_at_once(inner, same, |base, version| {

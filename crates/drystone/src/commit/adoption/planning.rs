@@ -69,10 +69,9 @@ pub(crate) fn has_pending(log: &WriterLog, books: &Books) -> bool {
     log.groups.iter().map(|g| g.number).chain(log.open_groups.iter().copied()).any(|g| !taken(g))
 }
 
-/// The closed steps of a log that wait for a commit, each with the number of its group.
-pub(crate) fn waiting_steps(log: &WriterLog, books: &Books) -> impl Iterator<Item = (u64, u64)> {
-    let fresh = log.groups.iter().filter(|group| !books.is_settled(log, group));
-    fresh.filter_map(|group| Some((group.step?, group.number)))
+/// The closed groups of a log that wait for a commit: step and number of each.
+pub(super) fn waiting_groups(log: &WriterLog, books: &Books) -> impl Iterator<Item = (Option<u64>, u64)> {
+    log.groups.iter().filter(|group| !books.is_settled(log, group)).map(|group| (group.step, group.number))
 }
 
 /// Whether the commit that created a variable of the group was lost in a power cut. Its id may have been given to
