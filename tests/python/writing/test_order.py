@@ -135,12 +135,21 @@ def test_the_end_of_a_batch_commits_what_was_assigned_in_it(tmp_path):
         assert reader["x"].attrs["k"] == 1
 
 
+# Its commit fails after the values are closed, and it dies.
 CLOSES_AND_DIES = """
 import os, sys, drystone as dry, numpy as np
-c = dry.open(sys.argv[1], "r+")
-with c.writer() as w:
-    w.put("T", np.full(4, 10))
-os._exit(0)
+path = sys.argv[1]
+c = dry.open(path, "r+")
+w = c.writer()
+w.put("T", np.full(4, 10))
+os.rename(path + "/manifest", path + "/away")
+open(path + "/manifest", "x").close()
+try:
+    w.close()
+except dry.errors.DrystoneError:
+    os.remove(path + "/manifest")
+    os.rename(path + "/away", path + "/manifest")
+    os._exit(7)
 """
 
 
@@ -156,7 +165,8 @@ def test_values_without_step_that_a_dead_program_left_are_older(tmp_path, shown_
         if shown_by == "assigned before":
             c["T"][...] = 5
             assert (c["T"][...] == 5).all()
-        subprocess.run([sys.executable, "-c", CLOSES_AND_DIES, str(path)], check=True)
+        died = subprocess.run([sys.executable, "-c", CLOSES_AND_DIES, str(path)], check=False)
+        assert died.returncode == 7
         if shown_by == "assigned before":
             time.sleep(1.1)
         if shown_by == "writer":
