@@ -16,6 +16,7 @@ use crate::base::sync::lock;
 use crate::history::descent;
 use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
+use crate::log::scan;
 use crate::{ErrorKind, Result};
 
 /// The most manifests that are synced by their numbers. For more, a list is requested.
@@ -110,6 +111,24 @@ impl Inner {
         lock(&self.synced).extend(lost.iter().map(|key| (key.clone(), u64::MAX)));
     }
 
+    /// The segments that are missing, of writers that were opened before the last recovery: it gave them up and reported
+    /// the values. It could not mark its version where parts still waited on other nodes, so other handles do not know.
+    fn lost_before_recovery(&self, snapshot: &Snapshot) -> Result<Vec<String>> {
+        let mut lost = Vec::new();
+        for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+            let segment = keys::segment(source.writer, source.part);
+            if self.store.exists(&segment)? {
+                continue;
+            }
+            let (idx, len) = (keys::idx(source.writer, source.part), source.idx_length.min(scan::HEAD));
+            let header = scan::header(self.store.as_ref(), &idx, len, &self.identity.uuid)?;
+            if header.is_some_and(|header| header.fence < snapshot.manifest.fence) {
+                lost.push(segment);
+            }
+        }
+        Ok(lost)
+    }
+
     /// Syncs what a snapshot needs, and with `manifests` also the manifests that are not marked yet. Returns `false`
     /// if a collection removed some of it; then there is a newer snapshot.
     pub(super) fn sync_needed(
@@ -170,14 +189,19 @@ impl Inner {
             }
             // The file was lost after it reached stable storage, or a recovery gave it up. The mark may be newer than
             // the one that the manifest records.
-            Err(e @ StoreError::NotFound { .. }) => {
+            Err(StoreError::NotFound { key, store }) => {
                 let marked = descent::newest_mark(self.store.as_ref())?;
-                if marked <= since {
-                    return Err(must_exist(e));
-                }
                 drop(synced);
-                self.flushed.fetch_max(marked, Ordering::SeqCst);
-                self.stable_known.store(false, Ordering::SeqCst);
+                if marked <= since {
+                    let lost = self.lost_before_recovery(snapshot)?;
+                    if !lost.contains(&key) {
+                        return Err(must_exist(StoreError::NotFound { key, store }));
+                    }
+                    self.give_up_syncing(&lost);
+                } else {
+                    self.flushed.fetch_max(marked, Ordering::SeqCst);
+                    self.stable_known.store(false, Ordering::SeqCst);
+                }
                 return self.sync_needed(snapshot, elsewhere, manifests);
             }
             Err(e) => return Err(e.into()),
