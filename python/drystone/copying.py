@@ -113,9 +113,7 @@ def copy(
         url, durability, overwrite=overwrite, storage_options=storage_options, credentials=credentials
     )
     copied = Copied(adding.container, wanted.variables, wanted.steps, 0)
-    copied.notes += [
-        f"{path} is not copied: {reason}" for path, reason in wanted.lost.items()
-    ]
+    copied.notes += [f"{path} is not copied: {reason}" for path, reason in wanted.lost.items()]
     try:
         adding.begin(())
         _create(source, copied, wanted, transform, cuts, attrs)

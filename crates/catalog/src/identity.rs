@@ -15,6 +15,16 @@ pub(crate) struct Identity {
     pub(crate) time: u64,
 }
 
+impl Identity {
+    /// Whether this snapshot is newer than another one of the same path.
+    pub(crate) fn is_newer(&self, other: &Identity) -> bool {
+        match self.uuid == other.uuid {
+            true => self.version > other.version,
+            false => self.time > other.time,
+        }
+    }
+}
+
 pub(crate) fn encode(all: &[Identity]) -> Vec<u8> {
     let mut out = Vec::with_capacity(all.len() * LEN);
     for one in all {

@@ -126,6 +126,10 @@ class Blocks:
 
 def _outwards(value: Any, towards: float) -> float | None:
     """The value as a float, rounded to that side."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = (
+            None if np.isnat(value) else int(value.astype("i8"))
+        )  # as they are stored: numbers of their unit
     if value is None:
         return None
     near = float(value)

@@ -135,10 +135,15 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         """The number of rows that satisfy a filter, in pyarrow's order of NaN."""
         order = self._nan or "arrow"
         if filter is None:
+            self._last = self._table
             return self._table.count()
         condition = self._decoded(filter)
         used = _columns(condition)
         columns = None if used is None else sorted(used)
+        table, exact = self._pushed(columns, filter, order)
+        if exact is None:
+            self._last = table
+            return table.count()
         found: int = self._scan(columns, filter, order, options).count_rows()
         return found
 
@@ -149,6 +154,25 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
     def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> Any:
         """Rows by their numbers."""
         return self._scan(columns, filter, self._nan or "arrow", options).take(pa.array(indices))
+
+    def filter(self, expression: Any) -> Any:
+        """The rows that satisfy a filter, in pyarrow's order of NaN, in memory."""
+        return pads.InMemoryDataset(self.to_table(filter=expression))
+
+    def sort_by(self, sorting: Any, **options: Any) -> Any:
+        """All rows in another order, in memory."""
+        return pads.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+
+    def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> Any:
+        """All rows joined with those of another dataset, in memory."""
+        return self._in_memory().join(_in_memory(right_dataset), *arguments, **options)
+
+    def join_asof(self, right_dataset: Any, *arguments: Any, **options: Any) -> Any:
+        """All rows joined with the nearest ones of another dataset, in memory."""
+        return self._in_memory().join_asof(_in_memory(right_dataset), *arguments, **options)
+
+    def _in_memory(self) -> Any:
+        return pads.InMemoryDataset(self.to_table())
 
     def replace_schema(self, schema: Any) -> CellDataset:
         """The same dataset: its schema is that of the container."""
@@ -161,6 +185,10 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
         return _again, (self._table, self._nan)
+
+
+def _in_memory(dataset: Any) -> Any:
+    return dataset._in_memory() if isinstance(dataset, CellDataset) else dataset
 
 
 def _again(table: Table, nan: _Order | None) -> CellDataset:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,9 +160,8 @@ def text(condition: Condition, names: Names, hashed: bool = False) -> tuple[str,
         known = [part for part in parts if part is not None]
         if not known or (condition.how == "or" and len(known) < len(parts)):
             return None
-        sign = " & " if condition.how == "and" else " | "
         exact = len(known) == len(parts) and all(exact for _, exact in known)
-        return sign.join(f"({part})" for part, _ in known), exact
+        return _joined(" & " if condition.how == "and" else " | ", [part for part, _ in known]), exact
     if isinstance(condition, Not):
         if hashed and _has_set(condition.of):
             return None
@@ -192,7 +191,16 @@ def text(condition: Condition, names: Names, hashed: bool = False) -> tuple[str,
     if loose:
         each.append(f"{name} {op} {_float(float(values[0]))}")
     loose |= hashed and isinstance(condition, IsIn) and dtype.kind == "f" and 0 in condition.values
-    return " | ".join(f"({part})" for part in each), not loose
+    return _joined(" | ", each), not loose
+
+
+def _joined(sign: str, parts: Sequence[str | None]) -> str:
+    """The parts in brackets, halved again and again, so that a thousand parts are nested ten deep."""
+    if len(parts) == 1:
+        return f"({parts[0]})"
+    half = len(parts) // 2
+    front, back = _joined(sign, parts[:half]), _joined(sign, parts[half:])
+    return f"({front}{sign}{back})" if len(parts) > 2 else f"{front}{sign}{back}"
 
 
 def _has_set(condition: Condition) -> bool:

@@ -194,4 +194,14 @@ def _literal(data: bytes) -> Any:
             return struct.unpack(_FLOATS[field], values[0])[0]
         if field == 29:
             return Always(None)
+        if field == 33:
+            return _unsigned(values[0])
     return Unknown()
+
+
+def _unsigned(data: bytes) -> Any:
+    """An unsigned integer, for which Substrait has no type: a wrapper of protobuf with its address."""
+    wrapper = _fields(_fields(data)[2][0])
+    if wrapper[1][0].rpartition(b".")[2] not in (b"UInt32Value", b"UInt64Value"):
+        return Unknown()
+    return _number(_fields(wrapper[2][0]), 1) if 2 in wrapper else 0

@@ -254,7 +254,7 @@ class Questions:
             c,
             v,
             key,
-            query.get("where", "")[:_MOST_CONDITION],
+            _condition(query),
             whole(query, "most", 1, pictures.MOST, 1024),
             self._limit(query),
             down,
@@ -386,6 +386,15 @@ def number(value: Any) -> Any:
         return number(float(value))
     except (TypeError, ValueError):
         return str(value)
+
+
+def _condition(query: Query) -> str:
+    text = query.get("where", "")
+    if len(text) > _MOST_CONDITION:
+        raise InvalidArgumentError(
+            f"a condition has at most {_MOST_CONDITION} characters here, not {len(text)}"
+        )
+    return text
 
 
 def _name(query: Query) -> str:

@@ -152,7 +152,9 @@ def test_a_lost_input_leaves_out_all_that_stands_on_it_and_nothing_else(tmp_path
     assert list(found.data_vars) == ["keep"]
 
 
-@pytest.mark.parametrize("text", ["where(u > 2, u, v)", "f8(u > 2 | v > 2)", "f8(count(u > 2 | v > 2, x)) + u"])
+@pytest.mark.parametrize(
+    "text", ["where(u > 2, u, v)", "f8(u > 2 | v > 2)", "f8(count(u > 2 | v > 2, x)) + u"]
+)
 @pytest.mark.parametrize("kind", ["virtual", "stored"])
 def test_a_step_without_a_block_of_an_input_has_no_values_anywhere(tmp_path, text, kind):
     """Symptom: reads, queries and exports had values in such a step, the replica and the Zarr store had none."""

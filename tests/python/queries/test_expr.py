@@ -59,7 +59,16 @@ def test_every_function_is_there_by_its_name(c):
         if name in ("Expression", "parse", "of", "eq", "ne"):
             continue
         function = getattr(expr, name)
-        count = {"where": 3, "clip": 3, "min": 2, "max": 2, "atan2": 2, "hypot": 2, "norm": 2, "magnitude": 2}.get(name, 1)
+        count = {
+            "where": 3,
+            "clip": 3,
+            "min": 2,
+            "max": 2,
+            "atan2": 2,
+            "hypot": 2,
+            "norm": 2,
+            "magnitude": 2,
+        }.get(name, 1)
         made = function(*[c["p"]] * count)
         assert isinstance(made, expr.Expression)
         if name not in ("norm", "magnitude", "clip"):

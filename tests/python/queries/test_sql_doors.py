@@ -433,3 +433,67 @@ def test_texts_along_fewer_dimensions_repeat(tmp_path):
             "f": [3, 4, 5],
             "s": ["b", "c", "c"],
         }
+
+
+def test_long_lists_of_values_are_pushed_down(tmp_path):
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("i", data=np.arange(1000, dtype="i4"), dims=("x",))
+        for number in (255, 256, 300, 700):
+            wanted = pc.field("i").isin(list(range(0, 1000, 2))[:number])
+            assert c.dataset().to_table(filter=wanted, columns=["i"]).num_rows == min(number, 500)
+
+
+def test_nan_beside_unsigned_integers_is_the_engine_s(tmp_path):
+    datafusion = pytest.importorskip("datafusion")
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("p", data=np.array([np.nan, 2, 0], "f4"), dims=("x",))
+        for name, dtype in (("b", "u1"), ("h", "u2"), ("w", "u4"), ("k", "u8")):
+            c.create_variable(name, data=np.ones(3, dtype), dims=("x",))
+        session = datafusion.SessionContext()
+        session.register_dataset("door", c.dataset())
+        session.register_record_batches("own", [pa.table(c.table()).to_batches()])
+        for name in "bhwk":
+            for condition in (
+                f"p > 1 and {name} < 127",
+                f"p > 1 and {name} <> 0",
+                f"not (p <= 1) and {name} in (1, 2)",
+            ):
+                counts = [
+                    session.sql(f"select count(*) n from {table} where {condition}").to_pydict()["n"]
+                    for table in ("door", "own")
+                ]
+                assert counts == [[2], [2]], condition
+
+
+def test_methods_of_pyarrow_s_datasets_work_on_cells(tmp_path):
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("e", data=np.array([3.0, 1, 2]), dims=("x",))
+        cells = c.dataset()
+        assert cells.sort_by("e").to_table()["e"].to_pylist() == [1, 2, 3]
+        assert cells.filter(pc.field("e") > 1).to_table()["e"].to_pylist() == [3, 2]
+        joined = cells.join(c.dataset(), "x", right_suffix="_2").to_table()
+        assert sorted(joined["e_2"].to_pylist()) == [1, 2, 3]
+
+
+def test_counts_of_a_pushed_filter_read_no_more_than_the_query(tmp_path):
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        values = np.repeat(np.linspace(0, 1, 16), 65536).astype("f4")
+        c.create_variable("g", data=values, dims=("x",), chunks=(65536,), transform="identity")
+        for cells, filter_ in ((c.dataset(), pc.field("g") > 0.55), (c.dataset(where="g > 0.55"), None)):
+            before = c.metrics()["read_bytes"]
+            assert cells.count_rows(filter=filter_) == int((values > 0.55).sum())
+            assert c.metrics()["read_bytes"] - before <= 65536 * 4
+            assert cells.report is not None
+
+
+def test_blocks_of_times_have_their_numbers(tmp_path):
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable(
+            "t", data=np.array(["1970-01-01T00:00:02", "1970-01-01T00:00:05"], "M8[s]"), dims=("x",)
+        )
+        c.create_variable("d", data=np.array([1, 7], "m8[ms]"), dims=("x",))
+        found = {
+            row["variable"]: (row["min"], row["max"]) for row in pa.table(c.table(of="blocks")).to_pylist()
+        }
+        assert found == {"t": (2, 5), "d": (1, 7)}
+        assert "blocks of 2 variables" in c.table(of="blocks")._repr_html_()

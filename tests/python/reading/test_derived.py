@@ -593,7 +593,9 @@ def test_an_error_of_a_transfer_is_raised_once_and_a_cast_keeps_values_finite(tm
 def test_a_derived_vector_is_not_taken_for_a_number(run, text):
     """Symptom: norm(vort) was abs() of each component, without an error."""
     run.derive("vort", "curl(u, v, w)")
-    with pytest.raises(InvalidArgumentError, match="takes a vector, and `(vort|u)` is a number for each cell"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"takes a vector, and `(vort|u)` is a number for each cell"
+    ):
         run.derive("wrong", text)
     run.derive("size", "sqrt(sum(vort*vort, component))")
     run.derive("direct", "norm(curl(u, v, w))")

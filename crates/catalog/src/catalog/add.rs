@@ -86,7 +86,7 @@ impl Catalog {
         {
             return Err(error.clone());
         }
-        self.change(facts, &[])?;
+        self.change(facts, &[], &BTreeSet::new())?;
         Ok(report)
     }
 
@@ -95,22 +95,26 @@ impl Catalog {
         self.refresh()?;
         let paths: Vec<String> = locations.iter().map(|l| expand::normal(l)).collect::<Result<_>>()?;
         let there = self.of_newest(|_| self.known(&paths))?.into_iter().flatten().count();
-        self.change(Vec::new(), &paths)?;
+        self.change(Vec::new(), &paths, &BTreeSet::new())?;
         Ok(there as u64)
     }
 
     /// The entry of each path.
     fn known(&self, paths: &[String]) -> Result<Vec<Option<Identity>>> {
+        self.known_in(&self.pages(), paths)
+    }
+
+    fn known_in(&self, pages: &[Page], paths: &[String]) -> Result<Vec<Option<Identity>>> {
         let mut out = vec![None; paths.len()];
-        for page in self.pages() {
-            let (in_page, mut identities) = (self.paths(&page)?, None);
+        for page in pages {
+            let (in_page, mut identities) = (self.paths(page)?, None);
             for (path, out) in paths.iter().zip(&mut out) {
                 let Some(n) = number(&in_page, path) else { continue };
                 if page.at.hidden.binary_search(&n).is_ok() {
                     continue;
                 }
                 if identities.is_none() {
-                    identities = Some(self.identities(&page)?);
+                    identities = Some(self.identities(page)?);
                 }
                 *out = identities.as_ref().and_then(|all| all.get(n as usize)).copied();
             }
@@ -162,18 +166,37 @@ impl Catalog {
         Ok(out)
     }
 
-    /// In one commit, makes facts visible in place of earlier ones for their paths, and removes other paths.
-    pub(super) fn change(&self, facts: Vec<Facts>, gone: &[String]) -> Result<()> {
-        let mut paths: Vec<String> = gone.to_vec();
-        paths.extend(facts.iter().map(|f| f.path.clone()));
-        if paths.is_empty() {
+    /// In one commit, makes facts visible in place of earlier ones for their paths, and removes other paths. Facts that
+    /// another process added meanwhile stay if they are newer. `listed`: paths that were there when the containers were
+    /// examined; those that another process removed meanwhile stay removed.
+    pub(super) fn change(&self, facts: Vec<Facts>, gone: &[String], listed: &BTreeSet<String>) -> Result<()> {
+        if facts.is_empty() && gone.is_empty() {
             return Ok(());
         }
+        let ours: Vec<Identity> =
+            facts.iter().map(|f| Identity { uuid: f.uuid, version: f.version, time: f.time }).collect();
+        let paths: Vec<String> = facts.iter().map(|f| f.path.clone()).collect();
         let new: Vec<Page> = PageBuilder::pages(facts).into_iter().map(|b| page_of(b, random())).collect();
         self.store_pages(&new)?;
         self.commit(|newest| {
-            let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
-            Ok(self.next(newest, self.hide(pages, paths.iter().map(String::as_str))?, &new))
+            let pages: Vec<Page> =
+                newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
+            let theirs = self.known_in(&pages, &paths)?;
+            let superseded = |(n, path): (usize, &String)| match theirs[n] {
+                Some(theirs) => theirs.is_newer(&ours[n]),
+                None => listed.contains(path),
+            };
+            let (old, ours): (Vec<&str>, Vec<&str>) = {
+                let is_old: Vec<bool> = paths.iter().enumerate().map(superseded).collect();
+                let of = |wanted: bool| {
+                    let some = paths.iter().zip(&is_old).filter(move |(_, old)| **old == wanted);
+                    some.map(|(path, _)| path.as_str()).collect()
+                };
+                (of(true), of(false))
+            };
+            let new = self.hide(new.clone(), old.iter().copied())?;
+            let hidden = ours.into_iter().chain(gone.iter().map(String::as_str));
+            Ok(self.next(newest, self.hide(pages, hidden)?, &new))
         })?;
         self.merge()
     }
@@ -276,5 +299,42 @@ impl Catalog {
         newest.pages.iter().for_each(|at| drop(self.store.delete(&at.key())));
         self.forget_decoded();
         Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::catalog::Catalog;
+    use crate::facts::Facts;
+    use crate::identity::Identity;
+
+    /// Symptom: a process that had looked at a container before it changed put its older facts over the newer ones that
+    /// another process had added meanwhile, and restored what that one had forgotten.
+    #[test]
+    fn facts_that_another_process_changed_meanwhile_stay() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let open = |make| Catalog::open(&dir.path().to_string_lossy(), &[], make).expect("a catalogue");
+        let (slow, other) = (open(true), open(false));
+        let facts =
+            |version| Facts { path: "/a".into(), uuid: [1; 16], version, time: version, values: Vec::new() };
+        let listed = BTreeSet::from(["/a".to_owned()]);
+        let shown = |catalog: &Catalog| -> Option<u64> {
+            catalog.refresh().expect("refreshed");
+            let known: Vec<Option<Identity>> = catalog.known(&["/a".to_owned()]).expect("read");
+            known[0].map(|one| one.version)
+        };
+        slow.change(vec![facts(1)], &[], &BTreeSet::new()).expect("added");
+        slow.change(vec![facts(2)], &[], &listed).expect("added");
+        assert_eq!(shown(&other), Some(2), "newer facts replace older ones");
+        other.change(vec![facts(4)], &[], &BTreeSet::new()).expect("added");
+        slow.change(vec![facts(3)], &[], &listed).expect("nothing to add");
+        assert_eq!((shown(&slow), shown(&other)), (Some(4), Some(4)), "older facts do not");
+        other.change(Vec::new(), &["/a".to_owned()], &BTreeSet::new()).expect("forgotten");
+        slow.change(vec![facts(5)], &[], &listed).expect("nothing to add");
+        assert_eq!((shown(&slow), shown(&other)), (None, None), "what was forgotten meanwhile stays so");
+        slow.change(vec![facts(5)], &[], &BTreeSet::new()).expect("added");
+        assert_eq!(shown(&other), Some(5), "unless it is added");
     }
 }

@@ -111,8 +111,9 @@ impl Inner {
         lock(&self.synced).extend(lost.iter().map(|key| (key.clone(), u64::MAX)));
     }
 
-    /// The segments that are missing, of writers that were opened before the last recovery: it gave them up and reported
-    /// the values. It could not mark its version where parts still waited on other nodes, so other handles do not know.
+    /// The segments that are missing, of writers that were opened before the last recovery: it gave them up and
+    /// reported the values. It could not mark its version where parts still waited on other nodes, so other handles do
+    /// not know.
     fn lost_before_recovery(&self, snapshot: &Snapshot) -> Result<Vec<String>> {
         let mut lost = Vec::new();
         for source in snapshot.sources(&self.pages)?.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {

@@ -29,7 +29,14 @@ pub(super) fn places(own: &Box) -> (Vec<u64>, Vec<u64>) {
 }
 
 /// A part of an array, repeated along the axes that the array lacks.
-pub(super) fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize], spare: &mut Spare) -> Array {
+pub(super) fn part(
+    had: &Box,
+    had_axes: &[usize],
+    array: &Array,
+    own: &Box,
+    axes: &[usize],
+    spare: &mut Spare,
+) -> Array {
     let strides = strides(&shape(had));
     let places =
         axes.iter().zip(own).map(|(axis, &(lo, hi))| match had_axes.iter().position(|a| a == axis) {

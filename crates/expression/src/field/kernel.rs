@@ -93,10 +93,12 @@ impl Distances {
         }
     }
 
-    /// Distances from the coordinates of a periodic dimension. They are even if the coordinates are those of an even grid
-    /// up to the rounding of an f4.
+    /// Distances from the coordinates of a periodic dimension. They are even if the coordinates are those of an even
+    /// grid up to the rounding of an f4.
     pub(super) fn of_periodic(places: &[f64]) -> Distances {
-        let (Some(first), Some(last)) = (places.first(), places.last()) else { return Distances::Number(1.0) };
+        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+            return Distances::Number(1.0);
+        };
         let mean = (last - first) / places.len().saturating_sub(1).max(1) as f64;
         let largest = first.abs().max(last.abs());
         let is_even = |(n, place): (usize, &f64)| {

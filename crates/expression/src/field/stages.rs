@@ -221,9 +221,10 @@ impl Field {
     /// True if a value may be known where an input is not: by `where`, `&`, `|` and reductions, and beyond an edge that
     /// has the fill value.
     pub fn may_ignore_inputs(&self) -> bool {
-        let programs = self.stages.iter().any(
-            |stage| matches!(&stage.what, What::Compute(program, _) if program.may_ignore_inputs()),
-        );
+        let programs = self
+            .stages
+            .iter()
+            .any(|stage| matches!(&stage.what, What::Compute(program, _) if program.may_ignore_inputs()));
         programs || self.reduces() || self.edge == Edge::Fill && self.reaches()
     }
 

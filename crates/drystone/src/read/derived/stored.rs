@@ -79,9 +79,9 @@ impl Reading {
         }
         let Some(computed) = self.computed()? else { return Ok(None) };
         let stored = self.as_stored();
-        let pieces = stored.pieces(step, cells, false)?;
+        let pieces = stored.pieces(step, cells, false).map_err(|e| self.reason(e))?;
         let Some(since) = oldest(&pieces) else { return Ok(None) };
-        let changed = self.changed_at(&computed, step, cells)?;
+        let changed = self.changed_at(&computed, step, cells).map_err(|e| self.reason(e))?;
         Ok((since >= changed).then_some(stored))
     }
 
