@@ -86,6 +86,11 @@ class Assigned:
             with suppress(DrystoneError):  # Nothing is lost: everything they wrote is committed.
                 handle.close()
 
+    def _in_child(self) -> None:
+        """After a fork: the child has none of the threads that assigned or committed."""
+        self._changed = threading.Condition()
+        self._busy, self._settler = 0, None
+
     def _owner(self) -> Container | None:
         return self._idle[0]._container if self._idle else self._container()
 
@@ -254,6 +259,13 @@ def _abandon_all() -> None:
     for assigned in list(_all):
         assigned.abandon()
 
+
+def _all_in_child() -> None:
+    for assigned in list(_all):
+        assigned._in_child()
+
+
+os.register_at_fork(after_in_child=_all_in_child)
 
 MOST_WRITERS = 16
 """The most writers that wait with values. More are there only if several threads assign at once."""

@@ -297,3 +297,32 @@ def test_a_step_that_later_ones_have_overtaken_is_warned_of(container):
         assert [str(w.message).partition(" of run")[0] for w in warned] == ["step 1"]
         for writer in ranks:
             writer.close()
+
+
+def test_a_child_of_a_fork_beside_an_assignment_reads(tmp_path):
+    """Symptom: the child waited for ever for the thread that assigned, which it does not have."""
+    program = """
+import os, sys, threading, time, numpy as np, drystone as dry
+c = dry.create(sys.argv[1])
+small = c.create_variable("small", data=np.arange(4))
+large = c.create_variable("large", "i8", (1 << 22,))
+c.commit()
+values, begun = np.arange(1 << 22), threading.Event()
+def assign():
+    begun.set()
+    large[...] = values
+thread = threading.Thread(target=assign)
+thread.start()
+begun.wait()
+time.sleep(0.002)
+child = os.fork()
+if child == 0:
+    os._exit(0 if small[3] == 3 else 1)
+thread.join()
+assert large[5] == 5
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    for number in range(3):
+        arguments = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / f"{number}.dry")]
+        done = subprocess.run(arguments, timeout=60, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 //! Adds and removes containers, and merges pages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drystone::{Error, ErrorKind, Result};
 use drystone_store::PutMode;
@@ -62,6 +62,7 @@ impl Catalog {
         let paths: Vec<String> = paths.into_iter().collect();
         let known = self.of_newest(|_| self.known(&paths))?;
         let wanted: Vec<(String, Option<Identity>)> = paths.into_iter().zip(known).collect();
+        let before = wanted.iter().filter_map(|(path, seen)| Some((path.clone(), (*seen)?))).collect();
         let threads = wanted.first().map_or(1, |(path, _)| self.threads(path));
         let looked = each(&wanted, threads, |(path, seen)| {
             if let Some(seen) = seen {
@@ -86,7 +87,7 @@ impl Catalog {
         {
             return Err(error.clone());
         }
-        self.change(facts, &[], &BTreeSet::new())?;
+        self.change(facts, &[], &before, true)?;
         Ok(report)
     }
 
@@ -95,7 +96,7 @@ impl Catalog {
         self.refresh()?;
         let paths: Vec<String> = locations.iter().map(|l| expand::normal(l)).collect::<Result<_>>()?;
         let there = self.of_newest(|_| self.known(&paths))?.into_iter().flatten().count();
-        self.change(Vec::new(), &paths, &BTreeSet::new())?;
+        self.change(Vec::new(), &paths, &BTreeMap::new(), true)?;
         Ok(there as u64)
     }
 
@@ -167,9 +168,15 @@ impl Catalog {
     }
 
     /// In one commit, makes facts visible in place of earlier ones for their paths, and removes other paths. Facts that
-    /// another process added meanwhile stay if they are newer. `listed`: paths that were there when the containers were
-    /// examined; those that another process removed meanwhile stay removed.
-    pub(super) fn change(&self, facts: Vec<Facts>, gone: &[String], listed: &BTreeSet<String>) -> Result<()> {
+    /// another process added meanwhile stay if they are newer. `before`: the entries when the containers were examined.
+    /// Unless `add`, entries that another process removed meanwhile stay removed.
+    pub(super) fn change(
+        &self,
+        facts: Vec<Facts>,
+        gone: &[String],
+        before: &BTreeMap<String, Identity>,
+        add: bool,
+    ) -> Result<()> {
         if facts.is_empty() && gone.is_empty() {
             return Ok(());
         }
@@ -183,8 +190,8 @@ impl Catalog {
                 newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
             let theirs = self.known_in(&pages, &paths)?;
             let superseded = |(n, path): (usize, &String)| match theirs[n] {
-                Some(theirs) => theirs.is_newer(&ours[n]),
-                None => listed.contains(path),
+                Some(theirs) => before.get(path) != Some(&theirs) && theirs.is_newer(&ours[n]),
+                None => !add && before.contains_key(path),
             };
             let (old, ours): (Vec<&str>, Vec<&str>) = {
                 let is_old: Vec<bool> = paths.iter().enumerate().map(superseded).collect();
@@ -304,7 +311,7 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     use crate::catalog::Catalog;
     use crate::facts::Facts;
@@ -319,22 +326,27 @@ mod tests {
         let (slow, other) = (open(true), open(false));
         let facts =
             |version| Facts { path: "/a".into(), uuid: [1; 16], version, time: version, values: Vec::new() };
-        let listed = BTreeSet::from(["/a".to_owned()]);
+        let before =
+            |version| BTreeMap::from([("/a".to_owned(), Identity { uuid: [1; 16], version, time: version })]);
+        let none = BTreeMap::new();
         let shown = |catalog: &Catalog| -> Option<u64> {
             catalog.refresh().expect("refreshed");
             let known: Vec<Option<Identity>> = catalog.known(&["/a".to_owned()]).expect("read");
             known[0].map(|one| one.version)
         };
-        slow.change(vec![facts(1)], &[], &BTreeSet::new()).expect("added");
-        slow.change(vec![facts(2)], &[], &listed).expect("added");
+        slow.change(vec![facts(1)], &[], &none, true).expect("added");
+        slow.change(vec![facts(2)], &[], &before(1), false).expect("added");
         assert_eq!(shown(&other), Some(2), "newer facts replace older ones");
-        other.change(vec![facts(4)], &[], &BTreeSet::new()).expect("added");
-        slow.change(vec![facts(3)], &[], &listed).expect("nothing to add");
+        other.change(vec![facts(4)], &[], &before(2), true).expect("added");
+        slow.change(vec![facts(3)], &[], &before(2), false).expect("nothing to add");
         assert_eq!((shown(&slow), shown(&other)), (Some(4), Some(4)), "older facts do not");
-        other.change(Vec::new(), &["/a".to_owned()], &BTreeSet::new()).expect("forgotten");
-        slow.change(vec![facts(5)], &[], &listed).expect("nothing to add");
+        other.change(Vec::new(), &["/a".to_owned()], &none, true).expect("forgotten");
+        slow.change(vec![facts(5)], &[], &before(4), false).expect("nothing to add");
         assert_eq!((shown(&slow), shown(&other)), (None, None), "what was forgotten meanwhile stays so");
-        slow.change(vec![facts(5)], &[], &BTreeSet::new()).expect("added");
+        slow.change(vec![facts(5)], &[], &before(4), true).expect("added");
         assert_eq!(shown(&other), Some(5), "unless it is added");
+        let replaced = Facts { uuid: [2; 16], version: 0, time: 0, ..facts(0) };
+        slow.change(vec![replaced], &[], &before(5), false).expect("replaced");
+        assert_eq!(shown(&other), Some(0), "a container that was replaced by an older one");
     }
 }

@@ -128,7 +128,7 @@ impl Catalog {
     fn fresh_pages(&self) -> Result<Vec<Page>> {
         let pages = self.pages();
         let listed = self.listed(&pages)?;
-        let there: BTreeSet<String> = listed.iter().map(|one| one.path.clone()).collect();
+        let before = listed.iter().map(|one| (one.path.clone(), one.seen)).collect();
         let threads = listed.first().map_or(1, |one| self.threads(&one.path));
         let looked = each(&listed, threads, |one| match one.moved_on(&self.options) {
             Ok(true) => look(&one.path, &self.options).map(Some),
@@ -147,7 +147,7 @@ impl Catalog {
         if facts.is_empty() && gone.is_empty() {
             return Ok(pages);
         }
-        if self.change(facts.clone(), &gone, &there).is_ok() {
+        if self.change(facts.clone(), &gone, &before, false).is_ok() {
             return Ok(self.pages());
         }
         // The catalogue is not writable, but the answer is still fresh.
