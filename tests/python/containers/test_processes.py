@@ -1,5 +1,7 @@
 """Many processes at once: writers, readers that follow them, committers, creators."""
 
+import subprocess
+import sys
 import warnings
 
 import actors
