@@ -80,7 +80,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         exact = filter_
         if order == "greatest":
             condition = filters.greatest_nan(condition, names)
-            rewritten = filters.expression(condition)
+            rewritten = filters.expression(condition, self._schema)
             exact = filter_ if rewritten is None else rewritten
         used = _columns(condition)
         with_used = set(self._schema.names) if used is None else needed | used

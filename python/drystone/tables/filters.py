@@ -244,18 +244,18 @@ def _float(value: float) -> str:
     return repr(value) if math.isfinite(value) else ("-" if value < 0 else "") + "inf"
 
 
-def expression(condition: Condition) -> Any:
-    """The condition as a pyarrow expression; None if a part is unknown."""
+def expression(condition: Condition, schema: Any) -> Any:
+    """The condition on columns of a schema as a pyarrow expression; None if a part is unknown."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if isinstance(condition, Unknown):
         return None
     if isinstance(condition, Not):
-        inner = expression(condition.of)
+        inner = expression(condition.of, schema)
         return None if inner is None else ~inner
     if isinstance(condition, Joined):
-        parts = [expression(part) for part in condition.parts]
+        parts = [expression(part, schema) for part in condition.parts]
         if any(part is None for part in parts):
             return None
         whole = parts[0]
@@ -265,11 +265,22 @@ def expression(condition: Condition) -> Any:
     if isinstance(condition, Always):
         return pc.scalar(pa.scalar(condition.value, pa.bool_()))
     if isinstance(condition, Truths):
-        left, right = expression(condition.left), expression(condition.right)
+        left, right = expression(condition.left, schema), expression(condition.right, schema)
         return None if left is None or right is None else _said(condition.op, left, right)
     if isinstance(condition, Pair):
         return _said(condition.op, pc.field(condition.left), pc.field(condition.right))
     field = pc.field(condition.column)
+    if isinstance(condition, IsIn | Compare) and pa.types.is_unsigned_integer(
+        schema.field(condition.column).type
+    ):
+        # Beside a bare integer pyarrow would convert the column to int64.
+        values = condition.values if isinstance(condition, IsIn) else (condition.value,)
+        if not all(type(value) is int and 0 <= value < 2**64 for value in values):
+            return None
+        constants = [pc.scalar(pa.scalar(value, pa.uint64())) for value in values]
+        if isinstance(condition, Compare):
+            return _said(condition.op, field, constants[0])
+        return functools.reduce(operator.or_, [field == constant for constant in constants])
     if isinstance(condition, IsIn):
         # Not `isin`, in which zeros differ by their sign.
         each = [pc.is_nan(field) if _is_nan(value) else field == value for value in condition.values]

@@ -497,3 +497,24 @@ def test_blocks_of_times_have_their_numbers(tmp_path):
         }
         assert found == {"t": (2, 5), "d": (1, 7)}
         assert "blocks of 2 variables" in c.table(of="blocks")._repr_html_()
+
+
+def test_constants_and_values_of_2_to_the_63_and_more_are_the_engine_s(tmp_path):
+    datafusion = pytest.importorskip("datafusion")
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("u", data=np.array([0, 3, 2**63 + 1, 2**64 - 1], "u8"), dims=("x",))
+        c.create_variable("p", data=np.array([np.nan, 2, 0, 1], "f4"), dims=("x",))
+        session = datafusion.SessionContext()
+        session.register_dataset("door", c.dataset())
+        session.register_record_batches("own", [pa.table(c.table()).to_batches()])
+        for condition, count in (
+            ("u <= 18446744073709551615", 4),
+            ("u = 18446744073709551615", 1),
+            ("u between 3 and 15682613484115485876", 2),
+            ("u >= 1 or p is not null", 4),
+            ("u in (3, 18446744073709551615) or p > 1", 3),
+            ("u > 9223372036854775807 and p < 5", 2),
+        ):
+            for table in ("door", "own"):
+                found = session.sql(f"select count(*) n from {table} where {condition}").to_pydict()["n"]
+                assert found == [count], (table, condition)
