@@ -383,6 +383,21 @@ impl Builder {
                 let components = [turn(1, 2)?, turn(2, 0)?, turn(0, 1)?];
                 self.vector(&components)
             }
+            // Two arguments are two vectors: their components are not put together and halved.
+            (Dot, &[name, other]) if self.is_bare(name) && self.is_bare(other) => {
+                Err(self.no_vector("dot", name))
+            }
+            (Dot | Cross, &[u, v]) if self.listed(u).len() != self.listed(v).len() => {
+                let name = if matches!(function, Dot) { "dot" } else { "cross" };
+                match [u, v].into_iter().find(|&id| self.is_bare(id)) {
+                    Some(bare) => Err(self.no_vector(name, bare)),
+                    None => {
+                        let (u, v) = (self.listed(u).len(), self.listed(v).len());
+                        let found = format!("`{name}` of vectors of {u} and of {v} components");
+                        Err(wrong(found, "give two vectors with as many components"))
+                    }
+                }
+            }
             (Cross, arguments) => {
                 let all: Vec<NodeId> = arguments.iter().flat_map(|&id| self.listed(id)).collect();
                 let (n, help) =
@@ -401,9 +416,6 @@ impl Builder {
                 }
                 let components = [turn(1, 2)?, turn(2, 0)?, turn(0, 1)?];
                 self.vector(&components)
-            }
-            (Dot, &[name, other]) if self.is_bare(name) && self.is_bare(other) => {
-                Err(self.no_vector("dot", name))
             }
             (Dot, arguments) => {
                 let all: Vec<NodeId> = arguments.iter().flat_map(|&id| self.listed(id)).collect();

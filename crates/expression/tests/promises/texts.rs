@@ -220,3 +220,16 @@ fn depth_costs_no_stack() {
     });
     deep.unwrap().join().unwrap();
 }
+
+/// Symptom: the components of both were put together and halved, so `dot(vort, grad(u))` was another sum of products.
+#[test]
+fn vectors_of_different_lengths_have_no_product() {
+    for text in
+        ["dot(a, vector(b, c, d))", "cross(vector(b, c, d), a)", "dot(vector(a, b), vector(c, d, e, f))"]
+    {
+        assert!(parse(text).is_err(), "{text}");
+    }
+    for text in ["dot(vector(a, b), vector(c, d))", "dot(a, b, c, d)", "cross(vector(a, b), vector(c, d))"] {
+        assert!(parse(text).is_ok(), "{text}");
+    }
+}
