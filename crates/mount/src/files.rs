@@ -182,6 +182,11 @@ impl FileTree {
         answer(self.files.entry(number(folder), name.as_bytes())).map(|stat| self.shown(&stat))
     }
 
+    /// Ends `times` uses of an inode, which the kernel no longer knows.
+    pub(crate) fn forget(&self, inode: INodeNo, times: u64) {
+        self.files.forget(number(inode), times);
+    }
+
     pub(crate) fn attributes(&self, inode: INodeNo) -> Answer<FileAttr> {
         answer(self.files.stat(number(inode))).map(|stat| self.shown(&stat))
     }

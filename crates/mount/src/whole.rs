@@ -147,6 +147,12 @@ impl Filesystem for Whole {
         }
     }
 
+    fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {
+        if let Some(files) = self.files(ino) {
+            files.forget(ino, lookups);
+        }
+    }
+
     fn getattr(&self, request: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
         let Some(files) = self.files(ino) else { return self.views.getattr(request, ino, fh, reply) };
         match files.attributes(ino) {
@@ -284,7 +290,11 @@ impl Filesystem for Whole {
                 Err(Errno::EEXIST) if flags & O_EXCL == 0 => files.entry(parent, name),
                 made => made,
             }?;
-            Ok((made, files.open(made.ino, flags & O_APPEND != 0)?))
+            let opened = files.open(made.ino, flags & O_APPEND != 0);
+            if opened.is_err() {
+                files.forget(made.ino, 1);
+            }
+            Ok((made, opened?))
         };
         match self.changed(parent).and_then(create) {
             Ok((made, handle)) => {

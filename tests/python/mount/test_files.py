@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -208,6 +209,28 @@ def test_names_behave_as_posix_says(files):
     for entry in os.scandir(files):
         os.unlink(entry)
     assert os.listdir(files) == []
+
+
+def test_a_renamed_file_replaces_another_at_once(files):
+    """Symptom: programs that opened a name found no file, in every tenth attempt, while others replaced it. Cause: the
+    kernel opens the inode that it found before, and that inode was gone."""
+    (files / "r").write_bytes(b"0")
+
+    def replace():
+        for n in range(1500):
+            (files / "t").write_bytes(b"%d" % n)
+            os.rename(files / "t", files / "r")
+
+    opened = 0
+    with ThreadPoolExecutor() as pool:
+        replacing = pool.submit(replace)
+        while not replacing.done():
+            assert (files / "r").read_bytes().isdigit()
+            assert os.stat(files / "r").st_size > 0
+            opened += 1
+        replacing.result()
+    assert opened > 100
+    assert (files / "r").read_bytes() == b"1499"
 
 
 def test_a_file_without_a_name_stays_for_those_that_have_it_open(files):

@@ -38,8 +38,8 @@ fn taken(process: &str, key: &str, alone: bool) -> String {
                  without --write"
         }
         false => {
-            "writes files of it, and --writeback must be the only mount that writes: unmount it there, or mount \
-                  here with --write"
+            "writes files of it, through a mount or in a gc, and --writeback must be the only mount that writes: wait \
+                 for its end, or mount here with --write"
         }
     };
     format!("{who} {why}; if that machine is gone for good, remove {key} of the container")

@@ -188,7 +188,10 @@ impl Numbered<'_> {
 
     /// Writes the coordinates of all hits, on several threads.
     pub(super) fn write_all(&self, hits: &SlabHits, out: &mut [i64], threads: usize) -> Result<()> {
-        let width = self.width().max(1);
+        let width = self.width();
+        if width == 0 {
+            return Ok(());
+        }
         let mut pieces = Vec::new();
         let mut rest = out;
         match hits {

@@ -408,6 +408,9 @@ fn writers_and_readers_continue_during_packing() {
         packer.join().unwrap();
     });
     let c = Container::open(store.clone(), Mode::Read).unwrap();
-    assert!(c.snapshots().unwrap().len() >= 452, "a commit was lost");
+    // A commit may take what another writer has closed, so snapshots are fewer than assignments.
+    let found = c.describe().unwrap();
+    assert_eq!(found.entries, 451, "a commit was lost");
+    assert!(found.pending.is_empty(), "{:?}", found.pending);
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }

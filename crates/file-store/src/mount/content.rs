@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use drystone_files::{Content, Extent, Inode, Record, Refused, SetAttrs, fits};
 use drystone_store::StoreError;
 
-use super::known::drop_apart;
 use super::{Files, Stat, now};
 use crate::data::{DataLog, ROLL, Wanted};
 use crate::{Failure, Result, locked};
@@ -102,7 +101,7 @@ impl Files {
             Content::File { .. } => {}
             _ => return Err(Refused::IsFolder.into()),
         }
-        *core.open.entry(ino).or_default() += 1;
+        core.keep(ino);
         Ok(Handle { ino, log: Mutex::new(None) })
     }
 
@@ -112,17 +111,7 @@ impl Files {
         if let Some(log) = locked(&handle.log).take() {
             locked(&self.free).push(log);
         }
-        let mut core = locked(&self.core);
-        if let Some(count) = core.open.get_mut(&handle.ino) {
-            *count -= 1;
-            if *count == 0 {
-                core.open.remove(&handle.ino);
-                if let Some(orphan) = core.orphans.remove(&handle.ino) {
-                    drop_apart(orphan);
-                    self.rolled.store(true, Ordering::Relaxed);
-                }
-            }
-        }
+        self.forget(handle.ino, 1);
         done
     }
 

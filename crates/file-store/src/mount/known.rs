@@ -32,8 +32,9 @@ pub struct Stat {
 pub(crate) struct Core {
     pub(crate) journal: Journal,
     pub(crate) noted: HashMap<u64, Noted>,
-    pub(super) open: HashMap<u64, u32>,
-    /// Open files that have no name any more.
+    /// How often each inode is in use: open handles, and lookups that the kernel has not forgotten.
+    pub(super) used: HashMap<u64, u64>,
+    /// Inodes in use that have no name any more.
     pub(crate) orphans: HashMap<u64, Inode>,
 }
 
@@ -47,11 +48,11 @@ pub(crate) struct Noted {
 }
 
 impl Core {
-    /// Keeps files that records removed for as long as they are open.
+    /// Keeps inodes that records removed for as long as they are in use.
     pub(super) fn sort_out(&mut self) {
         for (ino, mut inode) in std::mem::take(&mut self.journal.gone) {
             let noted = self.noted.remove(&ino);
-            if self.open.contains_key(&ino) {
+            if self.used.contains_key(&ino) {
                 if let Some(noted) = noted {
                     let (attrs, extents) = (inode.attrs, noted.extents.iter().collect());
                     inode.change(&Record::Extents { ino, mtime: noted.mtime, extents });
@@ -66,13 +67,29 @@ impl Core {
         }
     }
 
+    /// Records that an inode is in use.
+    pub(super) fn keep(&mut self, ino: u64) {
+        *self.used.entry(ino).or_default() += 1;
+    }
+
+    /// Ends `times` uses of an inode; returns whether its bytes are needed no longer.
+    pub(super) fn release(&mut self, ino: u64, times: u64) -> bool {
+        let Some(uses) = self.used.get_mut(&ino) else { return false };
+        *uses = uses.saturating_sub(times);
+        if *uses > 0 {
+            return false;
+        }
+        self.used.remove(&ino);
+        self.orphans.remove(&ino).map(drop_apart).is_some()
+    }
+
     pub(super) fn is_orphan(&self, ino: u64) -> bool {
         self.orphans.contains_key(&ino)
     }
 
     pub(super) fn inode(&self, ino: u64) -> Result<&Inode> {
         let found = self.journal.state.get(ino).or_else(|| self.orphans.get(&ino));
-        found.ok_or(Failure::Refused(Refused::Missing))
+        found.ok_or(Failure::Stale)
     }
 
     pub(super) fn stat(&self, ino: u64) -> Result<Stat> {

@@ -110,7 +110,7 @@ impl Files {
                 return Err(error);
             }
         };
-        let core = Core { journal, noted: HashMap::new(), open: HashMap::new(), orphans: HashMap::new() };
+        let core = Core { journal, noted: HashMap::new(), used: HashMap::new(), orphans: HashMap::new() };
         let files = Arc::new(Files {
             store,
             durable,

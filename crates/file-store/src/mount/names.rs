@@ -1,5 +1,7 @@
 //! Names of files: looks them up, creates, moves and removes them, and changes their attributes.
 
+use std::sync::atomic::Ordering;
+
 use drystone_files::{Body, Owner, ROOT, Refused};
 
 use super::{Files, Stat, now};
@@ -11,15 +13,25 @@ impl Files {
         self.newest()?.stat(ino)
     }
 
-    /// An entry of a folder.
+    /// An entry of a folder. Its inode is in use until [`Files::forget`]: a program that looked a name up reads what
+    /// it found, also if another file has that name by now.
     pub fn entry(&self, folder: u64, name: &[u8]) -> Result<Stat> {
-        let core = self.newest()?;
+        let mut core = self.newest()?;
         let state = &core.journal.state;
         if state.get(folder).is_some() && state.entries(folder).is_none() {
             return Err(Refused::NotFolder.into());
         }
         let ino = state.entry(folder, name).ok_or(Refused::Missing)?;
-        core.stat(ino)
+        let stat = core.stat(ino)?;
+        core.keep(ino);
+        Ok(stat)
+    }
+
+    /// Ends `times` uses of an inode, each of which [`Files::entry`] or [`Files::make`] began.
+    pub fn forget(&self, ino: u64, times: u64) {
+        if locked(&self.core).release(ino, times) {
+            self.rolled.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The entries of a folder, with their attributes.
@@ -34,15 +46,17 @@ impl Files {
         locked(&self.core).journal.state.parent(folder).unwrap_or(ROOT)
     }
 
-    /// Creates an entry in a folder.
+    /// Creates an entry in a folder. Its inode is in use until [`Files::forget`].
     pub fn make(&self, folder: u64, name: &[u8], body: Body, mode: u32, owner: Owner) -> Result<Stat> {
         let time = now();
         let mut made = 0;
-        let core = self.change(|state| {
+        let mut core = self.change(|state| {
             made = state.next();
             Ok(vec![state.make(folder, name, body.clone(), mode, owner, time)?])
         })?;
-        core.stat(made)
+        let stat = core.stat(made)?;
+        core.keep(made);
+        Ok(stat)
     }
 
     /// Removes an entry of a folder.
