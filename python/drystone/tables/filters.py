@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+MOST = 512
+"""Most constants of a condition that becomes a query as it is."""
+
 Names = Mapping[str, tuple[str, "np.dtype[Any]"]]
 """The names of columns in conditions, with their dtypes."""
 
@@ -153,10 +156,63 @@ def _is_nan(value: object) -> bool:
 def text(condition: Condition, names: Names, hashed: bool = False) -> tuple[str, bool] | None:
     """A query condition that is true wherever this one is, and whether it is equivalent; None: it excludes nothing.
 
-    `hashed`: a set of constants with 0.0 does not have -0.0, and no set has null, as in Arrow.
+    `hashed`: a set of constants with 0.0 does not have -0.0, and no set has null, as in Arrow. A condition of more than
+    512 constants is replaced by a wider one, with ranges instead of sets: queries are limited in length.
     """
+    if _constants(condition) <= MOST:
+        return _text(condition, names, hashed)
+    condition = _wider(condition)
+    found = _text(condition, names, hashed) if _constants(condition) <= MOST else None
+    return None if found is None else (found[0], False)
+
+
+def _constants(condition: Condition) -> int:
+    """The number of comparisons with constants."""
     if isinstance(condition, Joined):
-        parts = [text(part, names, hashed) for part in condition.parts]
+        return sum(_constants(part) for part in condition.parts)
+    if isinstance(condition, Truths):
+        return _constants(condition.left) + _constants(condition.right)
+    if isinstance(condition, Not):
+        return _constants(condition.of)
+    return len(condition.values) if isinstance(condition, IsIn) else 1
+
+
+def _wider(condition: Condition) -> Condition:
+    """A condition that is true wherever this one is, with a range for each set of constants."""
+    if isinstance(condition, IsIn):
+        return _range(condition.column, condition.values)
+    if not isinstance(condition, Joined):
+        return Unknown() if isinstance(condition, Not | Truths) else condition
+    if condition.how == "and":
+        return Joined("and", tuple(_wider(part) for part in condition.parts))
+    sets: dict[str, list[bool | int | float]] = {}
+    others: list[Condition] = []
+    for part in condition.parts:
+        if isinstance(part, Joined) and part.how == "or":
+            part = _wider(part)
+        if isinstance(part, Compare) and part.op == "==" and not part.loose:
+            sets.setdefault(part.column, []).append(part.value)
+        elif isinstance(part, IsIn):
+            sets.setdefault(part.column, []).extend(part.values)
+        else:
+            others.append(_wider(part))
+    others.extend(_range(column, values) for column, values in sets.items())
+    return others[0] if len(others) == 1 else Joined("or", tuple(others))
+
+
+def _range(column: str, values: Sequence[bool | int | float]) -> Condition:
+    """The least range that has all these values."""
+    numbers = [value for value in values if not _is_nan(value)]
+    parts: list[Condition] = [Test("is_nan", column)] if len(numbers) < len(values) else []
+    if numbers:
+        limits = Compare(">=", column, min(numbers), True), Compare("<=", column, max(numbers), True)
+        parts.append(Joined("and", limits))
+    return parts[0] if len(parts) == 1 else Joined("or", tuple(parts))
+
+
+def _text(condition: Condition, names: Names, hashed: bool) -> tuple[str, bool] | None:
+    if isinstance(condition, Joined):
+        parts = [_text(part, names, hashed) for part in condition.parts]
         known = [part for part in parts if part is not None]
         if not known or (condition.how == "or" and len(known) < len(parts)):
             return None
@@ -165,7 +221,7 @@ def text(condition: Condition, names: Names, hashed: bool = False) -> tuple[str,
     if isinstance(condition, Not):
         if hashed and _has_set(condition.of):
             return None
-        inner = text(condition.of, names, hashed)
+        inner = _text(condition.of, names, hashed)
         return (f"~({inner[0]})", True) if inner is not None and inner[1] else None
     if isinstance(condition, Unknown | Pair | Truths | Always) or condition.column not in names:
         return None

@@ -82,8 +82,8 @@ class Table:
         over = chosen or ([] if where is not None else [widest(everything)])
         # These variables define the rows, whatever columns and conditions are used.
         self._over = [one.name for one in over if not one.is_text] or [one.name for one in over]
-        query = self._query(where)
-        handle = query._handle
+        self._present: list[int] | None = None
+        handle = self._query(where)._handle
         shape = tuple(handle.grid)
         names = tuple(handle.dims) if len(handle.dims) == len(shape) else ("",) * len(shape)
         self._grid = Grid(names, shape, handle.has_steps)
@@ -106,6 +106,8 @@ class Table:
         if columns is not None:
             every = self._in_order(every, columns)
         self.columns: tuple[Column, ...] = tuple(every)
+        if self._grid.has_steps:
+            self._present = self._with_blocks([*values, *(one for one in over if one.has_steps)])
         self._report: QueryReport | None = None
         self._coordinates: dict[str, npt.NDArray[Any]] = {}
 
@@ -146,9 +148,24 @@ class Table:
             out.extend(c for c in found if c not in out)
         return out
 
+    def _with_blocks(self, of: Sequence[Stored]) -> list[int] | None:
+        """The steps in which one of these variables has a block; None: all committed ones."""
+        names = {one.path for one in of if one.has_steps}
+        committed = self._container.steps
+        found: set[int] = set()
+        for name in names:
+            found.update(self._container.variables[name].steps)
+            if len(found) == len(committed):
+                return None
+        return sorted(found) if names else None
+
     def _query(self, where: Any) -> Query:
         condition = "true" if where is None else where
-        return self._container.query(condition, self._selection, self._steps, over=self._over)
+        query = self._container.query(condition, self._selection, self._steps, over=self._over)
+        if self._present is None:
+            return query
+        steps = sorted(set(self._present).intersection(query._steps))
+        return self._container.query(condition, self._selection, steps, over=self._over)
 
     def narrowed(self, where: str | None, names: Sequence[str], steps: Any = None) -> Table:
         """The same table with a further condition, with these columns, or on some steps."""

@@ -518,3 +518,50 @@ def test_constants_and_values_of_2_to_the_63_and_more_are_the_engine_s(tmp_path)
             for table in ("door", "own"):
                 found = session.sql(f"select count(*) n from {table} where {condition}").to_pydict()["n"]
                 assert found == [count], (table, condition)
+
+
+def test_long_sets_and_chains_limit_the_read_by_their_range(tmp_path):
+    """Symptom: "the expression has more than 4096 operators" for lists of more than 1,024 values. Cause: all of them
+    became one query."""
+    with dry.create(tmp_path / "run.dry", durability="memory") as c:
+        c.create_variable("i", "i4", (20, 1000), chunks=(1, 1000))[...] = np.arange(20000).reshape(20, 1000)
+        c.create_variable("p", "f4", (20, 1000), chunks=(1, 1000))[...] = np.arange(20000).reshape(20, 1000) / 2
+        c["p"][3, 4] = np.nan
+    c = dry.open(tmp_path / "run.dry")
+    data = c.dataset(columns=["i", "p"])
+    wanted = list(range(2000, 7000, 2))
+    assert data.to_table(filter=pc.field("i").isin(wanted))["i"].to_pylist() == wanted
+    assert data.report.bytes < 7 * 8000, "six of twenty chunks of each column"
+    assert data.count_rows(pc.field("p").isin([np.nan, *(x / 2 for x in wanted)])) == len(wanted), "a NaN for one"
+    assert data.count_rows(~pc.field("i").isin(wanted)) == 20000 - len(wanted)
+    chain = pc.field("i") == wanted[0]
+    for value in wanted[1:700]:
+        chain = chain | (pc.field("i") == value)
+    assert data.count_rows(chain & (pc.field("p") >= 0)) == 700
+    duckdb = pytest.importorskip("duckdb")
+    cells = c.dataset(columns=["i", "p"])
+    many = ", ".join(map(str, wanted))
+    assert duckdb.sql(f"select count(*) from cells where i in ({many})").fetchone() == (len(wanted),)
+    assert duckdb.sql(f"select count(*) from cells where i not in ({many})").fetchone() == (17500,)
+
+
+def test_steps_without_a_block_of_the_columns_have_no_rows(tmp_path):
+    with dry.create(tmp_path / "run.dry", durability="memory") as c:
+        for name in "uT":
+            c.create_variable(name, "f8", (4,), steps=True)
+        with c.writer() as w:
+            for n in range(6):
+                with w.step():
+                    w.put("u", np.full(4, n))
+                    if n % 3 == 0:
+                        w.put("T", np.full(4, 10 * n))
+        c.commit()
+        assert c.table(columns=["step", "T"]).count() == 8
+        assert c.table(columns=["T"]).steps == [0, 3]
+        assert pa.table(c.table(columns=["step", "T"]))["step"].to_pylist() == [0] * 4 + [3] * 4
+        assert c.table(columns=["T"], steps=[1, 3]).count() == 4
+        assert c.table(columns=["T"], steps=1).count() == 0
+        assert c.table(columns=["u", "T"]).count() == 24
+        assert c.dataset(columns=["u", "T"]).to_table(columns=["T"]).num_rows == 24, "rows do not depend on the engine"
+        assert c.table(where="u > 1.5", columns=["T"]).count() == 4
+        assert c.table().count() == 24

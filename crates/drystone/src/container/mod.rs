@@ -34,7 +34,6 @@ use batch::Batch;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::Instant;
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::piece::Trailer;
@@ -54,6 +53,7 @@ use self::waiting::Waiting;
 use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
 use crate::base::prefetcher::Prefetcher;
+use crate::commit::adoption::Looked;
 use crate::history::hint;
 use crate::history::loss::{self, Losses, Trust};
 use crate::history::manifests;
@@ -130,7 +130,7 @@ pub(crate) struct Inner {
     /// What is closed and waits for a commit, as far as this process knows.
     pub(crate) waiting: Arc<Waiting>,
     /// When this handle last looked for what other programs closed.
-    pub(crate) looked: Mutex<Option<Instant>>,
+    pub(crate) looked: Mutex<Looked>,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration found at the open.

@@ -51,8 +51,8 @@ pub(super) struct Index<'a> {
     pub(super) trailer: &'a Trailer,
     pub(super) logical: Logical,
     pub(super) stored: StoredSubchunk<'a>,
-    /// Whether the values are also stored as they were put.
-    beside: bool,
+    /// If the values are also stored as they were put: about how many bytes.
+    pub(super) plain: Option<u64>,
     /// The error for an index that cannot be decoded.
     pub(super) damage: Error,
 }
@@ -407,7 +407,7 @@ impl Reading {
             let Ok(chain) = Chain::parse(&zone.encoding.chain) else { return Ok(None) };
             let (place, ndim) = ((zone.source, zone.step, zone.piece), self.variable.shape.len());
             let index = self.index(&sources, place, (&zone.part, ndim), &chain, trailer)?;
-            let index = Index { beside: zone.encoding.replica > 0, ..index };
+            let index = Index { plain: zone.plain, ..index };
             Ok(act(&index)?.map(|(out, mut report)| {
                 report.requests += trailers.requests;
                 report.read_bytes += trailers.bytes;
@@ -442,7 +442,7 @@ impl Reading {
         let logical = logical(leaf, &part.chunk_shape[..ndim]);
         let stored = StoredSubchunk { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
         let damage = self.damaged(sources, source, step, piece.position, "searching");
-        Ok(Index { beside: false, sources, source, step, piece, chain, trailer, logical, stored, damage })
+        Ok(Index { plain: None, sources, source, step, piece, chain, trailer, logical, stored, damage })
     }
 
     /// Reads and searches the bins of a piece. `None` if it has no index, or if reading all of it is as cheap.
@@ -464,8 +464,8 @@ impl Reading {
         // If the values are also stored without the index, those are read when many are wanted.
         let (bytes, len) =
             (ranges.iter().map(|range| range.end - range.start).sum::<u64>(), stored.decoded_len as u64);
-        let twice = index.beside || piece.length > len.saturating_add(len / 2);
-        if twice && bytes.saturating_mul(2) > len {
+        let plain = index.plain.or((piece.length > len.saturating_add(len / 2)).then_some(len));
+        if plain.is_some_and(|plain| bytes.saturating_mul(2) > plain) {
             return Ok(None);
         }
         let mut buffers = Vec::with_capacity(ranges.len());

@@ -76,6 +76,10 @@ impl Reading {
             if met.end - met.start > layout.count() / 2 {
                 return Ok(None);
             }
+            let values = layout.values(&met);
+            if index.plain.is_some_and(|plain| values.end - values.start > plain) {
+                return Ok(None);
+            }
             let values = self.fetch_of(index, &layout.values(&met), &mut report)?;
             let fetched = Fetched::new(values.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
             let some = layout.within(&met, keys, &fetched).map_err(|e| index.undecodable(&e))?;

@@ -6,6 +6,7 @@
 
 use drystone_format::entry::StoredPiece;
 use drystone_format::layout::Layout;
+use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 
@@ -37,9 +38,19 @@ const MOST: usize = 1 << 16;
 
 impl Reading {
     /// Stored statistics of the values of a step (`None` for a variable without steps), of a primitive or one member of
-    /// a record.
+    /// a record. A derived variable has statistics of a step where its stored values, or their bounds, are current in
+    /// all cells.
     pub fn statistics(&self, step: Option<u64>) -> Result<StoredStatistics> {
         self.stored_about(step).map_err(|e| self.reason(e))
+    }
+
+    /// The stored values of a derived variable, if all of those of a step are current.
+    fn all_current(&self, step: Option<u64>) -> Result<Option<Reading>> {
+        if !self.is_derived() || self.variable.steps != step.is_some() {
+            return Ok(None);
+        }
+        let axes = self.variable.shape.iter().map(|&n| Axis::full(n)).collect();
+        self.current(step.unwrap_or(0), &Selection { axes })
     }
 
     fn stored_about(&self, step: Option<u64>) -> Result<StoredStatistics> {
@@ -48,6 +59,9 @@ impl Reading {
         else {
             return Err(Error::invalid(format!("\"{}\" holds records: name a whole member", self.path)));
         };
+        if let Some(stored) = self.all_current(step)? {
+            return stored.stored_about(step);
+        }
         let kind = kind_of(&leaf.dtype);
         let sources = Sources::of(self);
         let mut out = StoredStatistics::default();

@@ -16,6 +16,7 @@ use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
 use drystone_plan::parts::{SubchunkPart, parts};
 use drystone_plan::programs::Programs;
+use drystone_plan::ranges::decoded_len;
 use drystone_plan::read_plan::{self, BINS, SORTED, Slot};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
@@ -70,6 +71,8 @@ pub(crate) struct IndexedZone {
     pub(super) piece: StoredPiece,
     pub(super) step: u64,
     pub(super) encoding: Arc<Encoding>,
+    /// About how many bytes the values take that are stored without the index, if they are.
+    pub(super) plain: Option<u64>,
 }
 
 impl IndexedZone {
@@ -90,6 +93,14 @@ impl Zone {
     /// Number of cells.
     pub(crate) fn cells(&self) -> u64 {
         self.lo.iter().zip(&self.hi).fold(1, |cells, (lo, hi)| cells.saturating_mul(hi.saturating_sub(*lo)))
+    }
+}
+
+/// `len` in the proportion of `stored` to `of`; `len` if that is unknown.
+fn share(len: u64, stored: u64, of: u64) -> u64 {
+    match u128::from(of) {
+        0 => len,
+        of => u64::try_from(u128::from(len) * u128::from(stored) / of).unwrap_or(u64::MAX),
     }
 }
 
@@ -142,15 +153,40 @@ impl Reading {
         log.zones_by(&slots, 0)
     }
 
+    /// How many bytes the originals take, and how many their values: of the blocks whose tables need no request, and
+    /// of the largest other one.
+    fn stored_share(&self, slots: &[Slot], sources: &Sources<'_>) -> Result<(u64, u64)> {
+        let originals =
+            || slots.iter().flat_map(|slot| &slot.candidates).map(|c| &c.entry).filter(|e| e.encoding.replica == 0);
+        let values = |e: &Entry| e.cells().unwrap_or(u64::MAX).saturating_mul(u64::from(self.item));
+        if originals().all(|e| e.encoding.chain.is_empty()) {
+            return Ok((1, 1));
+        }
+        let (mut stored, mut of) = (0u64, 0u64);
+        for entry in originals().filter(|e| e.subchunks == 1) {
+            (stored, of) = (stored.saturating_add(entry.piece.length), of.saturating_add(values(entry)));
+        }
+        if let Some(largest) = originals().filter(|e| e.subchunks > 1).max_by_key(|e| values(e)) {
+            let table = self.table(largest, sources)?;
+            stored = table.iter().fold(stored, |sum, one| sum.saturating_add(one.piece.length));
+            of = of.saturating_add(values(largest));
+        }
+        Ok((stored, of))
+    }
+
     /// The zones from the originals, or from a replica where it has the cells.
-    fn zones_by(&self, slots: &[Slot], replica: u32) -> Result<Zones> {
+    fn zones_by(&self, all: &[Slot], replica: u32) -> Result<Zones> {
         let (log, mut out) = (self, Zones::default());
-        let mut slots = read_plan::offered(slots, replica);
+        let mut slots = read_plan::offered(all, replica);
         let Some(slot) = slots.first_mut() else { return Ok(out) };
         let ndim = slot.selection.axes.len();
         // Cells that only this added block covers were never written.
         slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(log);
+        let plain = match replica {
+            0 => None,
+            _ => Some(log.stored_share(all, &sources)?),
+        };
         let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
         let tables = log.tables(&slots, &found, &sources)?;
         let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(out) };
@@ -179,7 +215,9 @@ impl Reading {
                         has_index && prefix.is_none() && piece.trailer > 0 && piece.unit_log2 > 0;
                     let index = searchable.then(|| {
                         let (source, step, encoding) = (entry.source, entry.step, entry.encoding.clone());
-                        out.indexed.push(IndexedZone { part, source, piece, step, encoding });
+                        let len = decoded_len(&part, u64::from(self.item));
+                        let plain = plain.map(|(stored, of)| share(len, stored, of));
+                        out.indexed.push(IndexedZone { part, source, piece, step, encoding, plain });
                         out.indexed.len() as u32 - 1
                     });
                     let whole = part.chunk_shape[..ndim].iter();

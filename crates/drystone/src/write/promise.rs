@@ -208,7 +208,11 @@ impl Writer {
         }
         let dropped = state.open.take();
         let loose = !state.loose.is_empty();
+        let steps = self.shared.rank.is_some_and(|r| r.nranks == 1);
         let same = loose && commit && self.ask_same(&mut state);
+        if loose && commit && !steps {
+            adoption::ask_for_others(&self.shared.inner);
+        }
         let closing = (None, state.groups);
         if loose
             || state.part.idx_frames > 1
@@ -229,7 +233,6 @@ impl Writer {
         let (parts, tail) = (state.parts(), state.tail());
         drop(state);
         if loose && commit {
-            let steps = self.shared.rank.is_some_and(|r| r.nranks == 1);
             let done = self.commit_own((&parts, tail.as_ref()), &BTreeSet::new(), (steps, same), closing)?;
             derived::follow(&self.shared.inner, done);
         }

@@ -16,6 +16,7 @@ use drystone_format::source::{Source, SourceState};
 use drystone_store::{ListEntry, Pending, Reply, Request, Store, StoreError, TOGETHER};
 
 use crate::base::sync::lock;
+use crate::base::writer_process::Process;
 use crate::commit::transaction::{Committed, Decision, transact, transact_at_once};
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
@@ -90,18 +91,47 @@ pub(crate) fn remember_waiting<'l>(inner: &Inner, logs: impl Iterator<Item = &'l
 /// The time for which the logs of other programs are not looked at again before values without step are committed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// When a handle looked last at the logs of other programs, and the names of these logs if they have been requested.
+#[derive(Default)]
+pub(crate) struct Looked {
+    last: Option<Instant>,
+    asked: Option<Listing>,
+}
+
+impl Looked {
+    fn is_due(&self) -> bool {
+        self.last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN)
+    }
+}
+
+/// Requests the names of all logs, so that a commit of values without step does not wait for them later.
+pub(crate) fn ask_for_others(inner: &Inner) {
+    let mut looked = lock(&inner.looked);
+    if looked.is_due() {
+        looked.asked = Some(Listing::begin(inner.store.as_ref()));
+    }
+}
+
 /// Before values without step are committed: records what other programs closed, such as one that died before its
-/// commit. Its older values would win with a later commit.
+/// commit. Its older values would win with a later commit. A program that certainly lives commits its values itself:
+/// those of several writers belong together.
 fn look_at_others(inner: &Inner, writer: u64) -> Result<()> {
-    let now = Instant::now();
-    if lock(&inner.looked).replace(now).is_some_and(|before| now - before < LOOK_AGAIN) {
+    let mut looked = lock(&inner.looked);
+    if !looked.is_due() {
         return Ok(());
     }
+    looked.last = Some(Instant::now());
+    let mut listing = looked.asked.take().unwrap_or(Listing(None));
+    drop(looked);
     let base = inner.snapshot();
-    let (logs, notes) = gather(inner, &base, Damaged::Refuse, Logs::Besides(writer))?;
+    let (logs, notes) = gather_from(inner, &base, Damaged::Refuse, Logs::Besides(writer), &mut listing)?;
     notes.into_iter().for_each(|note| inner.warn_once(note));
     let books = Books::new(&base, base.sources(&inner.pages)?);
-    remember_waiting(inner, logs.iter().filter(|log| !is_fenced(log, &base)), &books);
+    let me = Process::current();
+    let lives =
+        |log: &WriterLog| Process::parse(log.header.process.as_bytes()).is_some_and(|of| of.lives(&me));
+    let left = logs.iter().filter(|log| !is_fenced(log, &base) && !lives(log));
+    remember_waiting(inner, left, &books);
     Ok(())
 }
 
