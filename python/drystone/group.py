@@ -243,6 +243,8 @@ class Group(Mapping[str, Any]):
         if array is not None:
             extents = _extents(path, array, shape, bool(steps))
         element, strings = element_dtype(dtype)
+        if index == "bins" and not _has_numbers(element):
+            raise InvalidArgumentError(f'"{path}" is to hold {element}: bins are for integers and floats')
         made = self._container._handle.create_variable(
             path,
             dtype,
@@ -383,6 +385,13 @@ def _indexed(path: str, index: str, transform: Any) -> Any:
             f'"{path}": index="bins" stores the values by bins, in place of a transform: leave transform= out'
         )
     return BINS
+
+
+def _has_numbers(element: np.dtype[Any]) -> bool:
+    """Whether bins support an element, or a member of it."""
+    if element.names is not None:
+        return any(_has_numbers(element[name]) for name in element.names)
+    return element.kind in "iuf" or element.name == "bfloat16"
 
 
 def _given(path: str, data: Any, dtype: Any) -> tuple[npt.NDArray[Any], Any]:

@@ -38,6 +38,12 @@ pub(crate) struct Failure {
     pub(crate) place: Option<String>,
 }
 
+/// Whether these are a line of an expression, and a line that marks a part of it.
+fn marks(lines: &str) -> bool {
+    let is_mark = |line: &str| line.ends_with('^') && line.trim_start().chars().all(|c| c == '^');
+    lines.split_once('\n').is_some_and(|(_, mark)| is_mark(mark))
+}
+
 /// Result of a part of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -60,7 +66,11 @@ impl Failure {
     /// Prints the failure to standard error, and returns the exit code. Ignores errors of standard error.
     pub(crate) fn report(&self) -> i32 {
         let mut stderr = std::io::stderr().lock();
-        let _ = writeln!(stderr, "drystone: {}", plain(&self.message));
+        let (message, marked) = self.message.split_once('\n').filter(|(_, rest)| marks(rest)).unzip();
+        let _ = writeln!(stderr, "drystone: {}", plain(message.unwrap_or(&self.message)));
+        for line in marked.unwrap_or_default().lines() {
+            let _ = writeln!(stderr, "{}", plain(line));
+        }
         if let Some(place) = &self.place {
             let _ = writeln!(stderr, "{place}");
         }

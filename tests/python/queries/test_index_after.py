@@ -195,6 +195,24 @@ def test_mistakes_are_named(tmp_path):
         c.index("e")
 
 
+@pytest.mark.parametrize("dtype", [str, "bool", "c8", "S4", np.dtype([("name", "S4"), ("on", "bool")])])
+def test_bins_of_values_without_order_are_refused(tmp_path, dtype):
+    with dry.create(tmp_path / "a.dry") as c, pytest.raises(dry.InvalidArgumentError, match="bins are for"):
+        c.create_variable("t", dtype, (10,), index="bins")
+
+
+def test_an_index_is_left_out_where_compressed_values_are_shorter(tmp_path):
+    """Symptom: with an index, a query read many times the bytes of all values. Cause: the index was compared with the
+    decoded values."""
+    array = np.repeat(np.arange(N // 1024), 1024).astype("f4")
+    path = make(tmp_path / "a.dry", array, transform="shuffle,zstd:3")
+    with dry.open(path, "r+") as c:
+        plain = asked(c, array, 100)
+        c.index("e")
+        assert plain < 1024
+        assert asked(c, array, 100) <= plain + 1024, "what describes the index"
+
+
 def test_the_command_indexes(tmp_path):
     path = make(tmp_path / "a.dry", energies())
 

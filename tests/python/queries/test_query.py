@@ -1,5 +1,8 @@
 """Guarantees of queries: shapes and dtypes of answers, decisions from statistics without reading, helpful errors."""
 
+import subprocess
+import sys
+
 import drystone as dry
 import numpy as np
 import pytest
@@ -248,3 +251,26 @@ def test_times_are_computed_with_only_where_that_is_said(tmp_path):
 def test_steps_may_be_an_array(ramp):
     assert ramp.query("p > 60", steps=np.array([0, 2])).count() == ramp.query("p > 60", steps=[0, 2]).count()
     assert ramp.query("p > 60", steps=np.int64(1)).count() == ramp.query("p > 60", steps=1).count()
+
+
+def test_hits_of_one_value_have_no_coordinates(tmp_path):
+    """Symptom: a panic in `coords`."""
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("k", "f8", ())[...] = 3
+        assert c.query("k > 1").coords().shape == (1, 0)
+        assert c.query("k > 5").coords().shape == (0, 0)
+        assert c.query("k > 1").values("k").tolist() == [3]
+
+
+def test_the_command_marks_the_place_of_a_mistake(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("k", "f8", (3,))[...] = 3
+    done = subprocess.run(
+        [sys.executable, "-m", "drystone", "query", tmp_path / "run.dry", "k > > 1"],
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 2
+    message, line, mark = done.stderr.splitlines()
+    assert message.startswith("drystone: ")
+    assert line == "  k > > 1"
+    assert mark == "      ^"

@@ -117,6 +117,27 @@ def test_a_newer_input_hides_what_was_stored_until_it_is_computed_again(run):
         same(other, (0,))
 
 
+@pytest.mark.parametrize("kind", ["stored", "bounds"])
+def test_current_values_have_statistics(run, kind):
+    define(run, kind)
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    run.refresh()
+    found, wanted = run["speed"].statistics(0), run["speed_now"][0]
+    assert (found.min, found.max) == (wanted.min(), wanted.max())
+    assert found.cells == wanted.size
+    assert run["speed_now"].statistics(0).cells == 0, "nothing is stored of it"
+    run["u"][0, 3, 4, 7] = 99
+    run.refresh()
+    # Whatever has statistics, these have the new value.
+    found = run["speed"].statistics(0)
+    assert found.cells == 0 or found.max >= run["speed_now"][0].max() > 98
+    with pytest.raises(InvalidArgumentError):
+        run["speed"].statistics()
+    with pytest.raises(NotFoundError):
+        run["speed"].statistics(7)
+
+
 def test_what_is_older_than_its_inputs_is_never_shown(run):
     """Change an input with a commit that computes nothing, as an older program would: the stored values are hidden."""
     define(run, "stored")

@@ -168,6 +168,20 @@ def test_a_local_home_has_one_only_if_it_is_named(tmp_path: Path, monkeypatch: p
     assert files(tmp_path / "cache")
 
 
+def test_an_expired_snapshot_is_warmed_no_more(tmp_path: Path) -> None:
+    with dry.create(tmp_path / "run.dry") as c:
+        c["T"] = DATA
+    with dry.open(tmp_path / "run.dry", "r+") as c, dry.open(tmp_path / "run.dry", cache=tmp_path / "cache") as old:
+        for n in range(3):
+            c["T"][...] = DATA + n
+            c.commit()
+        c.delete("T")
+        c.gc(keep=1)
+        for act in (old.warm, old.pin):
+            with pytest.raises(dry.NotFoundError, match="expired"):
+                act("T")
+
+
 def test_pieces_are_fetched_ahead(rig: Rig, tmp_path: Path) -> None:
     with opened(rig, tmp_path) as c:
         for place, piece in c["T"].pieces(..., max_bytes=64 * 256 * 4):

@@ -115,11 +115,11 @@ fn carry_out(
         }
         return attempt(reading, prepared, first_step, out, sources).map(|()| as_planned);
     };
-    let done = attempt(reading, prepared, first_step, out, sources)
-        .and_then(|()| shelf.still_there(reading, prepared));
-    match done {
+    let read = attempt(reading, prepared, first_step, out, sources);
+    let was_read = read.is_ok();
+    match read.and_then(|()| shelf.still_there(reading, prepared)) {
         Err(e) if e.kind() != ErrorKind::Cancelled => {
-            shelf.give_up(reading, prepared, &e);
+            shelf.give_up(reading, prepared, (!was_read).then_some(&e));
             let log = reading.without_replicas(prepared)?;
             attempt(reading, &log, first_step, out, sources).map(|()| as_planned)
         }

@@ -112,7 +112,7 @@ impl Shelf {
         }
         let recorded = match snapshot.published(&inner.pages) {
             Err(e) if e.kind() == ErrorKind::Corrupt => {
-                inner.warn(format!("{e}; the log is read"));
+                warn_of_record(inner, e, snapshot.version());
                 return Ok(None);
             }
             other => other?,
@@ -318,20 +318,29 @@ impl Shelf {
         }
     }
 
-    /// After a failed read from shards: gives up shards that were replaced or are damaged; damage is reported.
-    pub(super) fn give_up(&self, reading: &Reading, prepared: &Prepared, error: &Error) {
+    /// After a read from shards: gives up shards that were replaced. `error`: the read failed; gives up shards that it
+    /// names, and reports the damage.
+    pub(super) fn give_up(&self, reading: &Reading, prepared: &Prepared, error: Option<&Error>) {
         let inner = &reading.inner;
         for shard in used(prepared).into_iter().filter_map(|number| self.shard(number)) {
             let same = shards::is_same(inner.store.as_ref(), &shard.name, &shard.record).unwrap_or(false);
-            let what = error.to_string().replace(&shard.name, &shard.key);
-            let blamed = what.contains(&shard.key);
-            if same && blamed {
+            let what = error.map(|error| error.to_string().replace(&shard.name, &shard.key));
+            let blamed = what.filter(|what| what.contains(&shard.key));
+            if let Some(what) = blamed.as_ref().filter(|_| same) {
                 inner.warn(format!("the published replica is damaged, the log was read: {what}"));
             }
-            if blamed || !same {
+            if blamed.is_some() || !same {
                 inner.shards.give_up(&shard.name, &shard.record);
             }
         }
+    }
+}
+
+/// Reports a damaged record of published shards. Without it, the log is read. That of an expired snapshot is no damage.
+fn warn_of_record(inner: &Inner, error: Error, version: u64) {
+    let error = inner.reason(error, version);
+    if error.kind() == ErrorKind::Corrupt {
+        inner.warn(format!("{error}; the log is read"));
     }
 }
 
@@ -359,7 +368,7 @@ pub(super) fn record(reading: &Reading, array: &Array, number: u64) -> Result<Op
     let Some(page) = after.checked_sub(1).and_then(|at| array.pages.get(at)) else { return Ok(None) };
     let shards = match reading.inner.pages.shards(&page.page) {
         Err(e) if e.kind() == ErrorKind::Corrupt => {
-            reading.inner.warn(format!("{e}; the log is read"));
+            warn_of_record(&reading.inner, e, reading.snapshot.version());
             return Ok(None);
         }
         other => other?,

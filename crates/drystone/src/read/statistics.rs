@@ -46,7 +46,8 @@ impl Reading {
 
     /// The stored values of a derived variable, if all of those of a step are current.
     fn all_current(&self, step: Option<u64>) -> Result<Option<Reading>> {
-        if !self.is_derived() || self.variable.steps != step.is_some() {
+        let is_there = step.is_none_or(|step| self.snapshot.steps.contains(step));
+        if !self.is_derived() || self.variable.steps != step.is_some() || !is_there {
             return Ok(None);
         }
         let axes = self.variable.shape.iter().map(|&n| Axis::full(n)).collect();

@@ -66,9 +66,9 @@ impl Reading {
         go_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<WarmReport> {
         self.check_selection(selection)?;
-        let ranges = self.ranges(selection)?;
         let container = Container { inner: self.inner.clone() };
-        let warmed = container.keep(&ranges, keep, go_on)?;
+        let warmed = self.ranges(selection).and_then(|ranges| container.keep(&ranges, keep, go_on));
+        let warmed = warmed.map_err(|e| self.reason(e))?;
         Ok(WarmReport { wanted_bytes: warmed.wanted, fetched_bytes: warmed.fetched, held_bytes: warmed.held })
     }
 }
