@@ -212,29 +212,64 @@ def log_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in (folder / "log").rglob("*") if path.is_file())
 
 
+PEAK = """
+import sys, threading, time
+import numpy as np, drystone as dry
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+def beside(out, act):
+    before, most, done = anonymous(), 0, threading.Event()
+    def watch():
+        nonlocal most
+        while not done.wait(0.002):
+            most = max(most, anonymous())
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    act()
+    done.set()
+    watcher.join()
+    print(most - before)
+"""
+OURS = """
+with dry.open(sys.argv[1]) as c:
+    out = np.ones(c["lap"].shape, "f4")
+    beside(out, lambda: c["lap"].read(out=out))
+"""
 DASK = """
-import resource, sys
-import dask.array, numpy as np, drystone as dry
+import dask.array
 with dry.open(sys.argv[1]) as c:
     u = dask.array.from_array(c["u"], chunks=(32, 32, -1))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     def lap(a):
         out = np.zeros_like(a)
         for axis in range(3):
             inner, to = np.moveaxis(a, axis, 0), np.moveaxis(out, axis, 0)
             to[1:-1] += inner[2:] - 2 * inner[1:-1] + inner[:-2]
         return out
-    out = np.empty(u.shape, u.dtype)
-    dask.array.store(u.map_overlap(lap, depth=1, boundary="nearest"), out)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 - out.nbytes)
+    out = np.ones(u.shape, u.dtype)
+    beside(out, lambda: dask.array.store(u.map_overlap(lap, depth=1, boundary="nearest"), out))
 """
 
 
-def beside_dask(folder: Path) -> None:
-    """The memory of Dask for a laplacian, beside its result."""
-    done = subprocess.run([sys.executable, "-c", DASK, folder], capture_output=True, text=True)
-    said = f"{int(done.stdout) >> 20} MiB" if done.returncode == 0 else "not measured: " + done.stderr[-200:]
-    print(f"\nDask's memory for the laplacian of `u` by map_overlap, beside the result: {said}")
+def memory_on_disk(folder: Path, edge: int) -> None:
+    """The memory of a laplacian of a field of `edge`^3 values of f4, beside its result: ours and Dask's."""
+    path = folder / "large.dry"
+    with dry.create(path) as c:
+        c.create_variable("u", "f4", (edge,) * 3, dims=("z", "y", "x"), chunks=(32, 32, edge))
+        c.derive("lap", "diff2(u, x, 1) + diff2(u, y, 1) + diff2(u, z, 1)")
+        random = np.random.default_rng(1)
+        with c.writer() as w:
+            for z in range(0, edge, 32):
+                w.put("u", random.standard_normal((32, edge, edge), "f4"), offset=(z, 0, 0))
+        c.commit()
+    size = edge**3 * 4 >> 20
+    print(f"\n| laplacian of {size} MiB | memory beside the result (RssAnon) |\n|---|---|")
+    for name, code in (("Drystone", OURS), ("Dask, `map_overlap`", DASK)):
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK + code, path], capture_output=True, text=True, check=False
+        )
+        said = f"{int(done.stdout) >> 20} MiB" if done.returncode == 0 else f"not measured: {done.stderr[-200:]}"
+        print(f"| {name} | {said} |", flush=True)
 
 
 def beside_adios() -> None:
@@ -307,6 +342,7 @@ def main() -> None:
     )
     parser.add_argument("--edge", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--large", type=int, default=1024, help="edge of the field for the memory of a laplacian")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="drystone-derived-"))
     try:
@@ -327,7 +363,7 @@ def main() -> None:
             memory(c)
             query(c, cubes, given.rounds, put)
             halo(c, given.edge)
-        beside_dask(path)
+        memory_on_disk(folder, given.large)
         beside_adios()
         cuts(folder, fields, given.edge)
     finally:

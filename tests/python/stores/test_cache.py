@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -168,17 +169,20 @@ def test_a_local_home_has_one_only_if_it_is_named(tmp_path: Path, monkeypatch: p
     assert files(tmp_path / "cache")
 
 
-def test_an_expired_snapshot_is_warmed_no_more(tmp_path: Path) -> None:
-    with dry.create(tmp_path / "run.dry") as c:
-        c["T"] = DATA
-    with dry.open(tmp_path / "run.dry", "r+") as c, dry.open(tmp_path / "run.dry", cache=tmp_path / "cache") as old:
-        for n in range(3):
-            c["T"][...] = DATA + n
-            c.commit()
-        c.delete("T")
-        c.gc(keep=1)
+def test_a_container_that_was_replaced_is_warmed_no_more(tmp_path: Path) -> None:
+    """Symptom: CorruptError, as if bytes were damaged."""
+    home = tmp_path / "run.dry"
+    with dry.create(home) as c:
+        c["T"] = np.zeros((1000, 1000))
+    with dry.open(home, cache=tmp_path / "cache") as old:
+        shutil.rmtree(home)
         for act in (old.warm, old.pin):
-            with pytest.raises(dry.NotFoundError, match="expired"):
+            with pytest.raises(dry.NotFoundError, match="was removed"):
+                act("T")
+        with dry.create(home) as c:
+            c["other"] = DATA
+        for act in (old.warm, old.pin):
+            with pytest.raises(dry.ConflictError, match="another one"):
                 act("T")
 
 
