@@ -86,6 +86,25 @@ class QueryPlan:
         return self.text
 
 
+class PlanRow(NamedTuple):
+    """What statistics decide about one condition in one tile: a subchunk, or a part of one."""
+
+    step: int | None
+    """None for variables without steps."""
+    offset: tuple[int, ...]
+    """Coordinates of the first cell, without the step."""
+    shape: tuple[int, ...]
+    """Extents, without the step axis."""
+    term: str
+    """The condition: one of `explain.terms`."""
+    decided: str
+    """How many cells satisfy it: `"none"`, `"all"`, or `"some"` if values must be read to know."""
+    bytes: int
+    """Stored bytes of the subchunks whose values it needs; 0 if none are read in this tile."""
+    why: str
+    """The statistics of each variable in it, and what else decides."""
+
+
 @dataclass(frozen=True)
 class QueryReport(QueryPlan):
     """The cost of an answer, in bytes and requests that were read."""
@@ -169,6 +188,23 @@ class Query:
         read programs, and a few reads may measure the link; no other value is read.
         """
         return QueryPlan(**_said(self._handle.explain()[1]))
+
+    def explain_rows(self, limit: int = 10_000) -> list[PlanRow]:
+        """What each condition costs in each subchunk, and why; from statistics, in the order of steps and cells.
+
+        Args:
+            limit: The most rows.
+
+        """
+        limit = operator.index(limit)
+        if limit < 0:
+            raise InvalidArgumentError(f"limit is {limit}: a number of rows is 0 or more")
+        terms = [term.text for term in self.explain.terms]
+        rows = self._handle.explain_rows(limit)
+        return [
+            PlanRow(step, tuple(offset), tuple(shape), terms[term], decided, nbytes, why)
+            for step, offset, shape, term, decided, nbytes, why in rows
+        ]
 
     @property
     def report(self) -> QueryReport:

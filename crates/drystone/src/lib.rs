@@ -70,7 +70,8 @@ pub use publish::{
     hdf5_attributes, netcdf_path,
 };
 pub use query::{
-    Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,
+    Batch, Batches, Columns, Found, HitBox, PlanRow, Query, QueryPlan, QueryReport, Summary, TermSite,
+    TermSummary,
 };
 pub use read::{
     BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Records, Selected,

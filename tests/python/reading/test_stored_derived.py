@@ -7,7 +7,7 @@ import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
-from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError
+from drystone.errors import DrystoneWarning, InvalidArgumentError, NotFoundError, OutOfRangeError
 
 SHAPE = (24, 32, 40)
 TEXTS = {"speed": "sqrt(u*u + v*v)", "lap": "diff2(u, x, 1) + diff2(u, y, 1)", "twice": "2*lap"}
@@ -134,7 +134,7 @@ def test_current_values_have_statistics(run, kind):
     assert found.cells == 0 or found.max >= run["speed_now"][0].max() > 98
     with pytest.raises(InvalidArgumentError):
         run["speed"].statistics()
-    with pytest.raises(NotFoundError):
+    with pytest.raises(OutOfRangeError):
         run["speed"].statistics(7)
 
 

@@ -100,4 +100,7 @@ pub(crate) struct Query {
     /// Print what would be read and what statistics decide, without reading
     #[arg(long)]
     pub(crate) explain: bool,
+    /// With --explain: also a line per subchunk and condition with what it costs and why; --limit bounds them
+    #[arg(long, requires = "explain")]
+    pub(crate) rows: bool,
 }

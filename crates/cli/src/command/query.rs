@@ -6,7 +6,7 @@ use drystone::format::dtype::DType;
 use drystone::format::meaning::Meaning;
 use drystone::plan::selection::index;
 use drystone::plan::selection_text;
-use drystone::{Query, QueryPlan, QueryReport, Summary};
+use drystone::{PlanRow, Query, QueryReport, Summary};
 
 use super::{open, shape_text, warn};
 use crate::args::Query as Asked;
@@ -27,7 +27,7 @@ pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32>
     let query = container.query(&condition, &[])?;
     let query = within(&query, asked.selection.as_deref())?;
     if asked.explain {
-        return explain(&query.explain()?, json, output);
+        return explain(&query, asked, json, output);
     }
     if asked.csv || asked.coords {
         let code = rows(&query, asked, json, output)?;
@@ -70,11 +70,40 @@ fn cost(report: &QueryReport) -> Vec<(&'static str, Json)> {
     ]
 }
 
-fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
+fn explain(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
+    let plan = query.explain()?;
+    let mut rows = Vec::new();
+    let most = asked.limit.filter(|limit| *limit > 0).map_or(usize::MAX, |limit| limit as usize);
+    if asked.rows {
+        query.explain_rows(&mut |row| {
+            rows.push(row);
+            rows.len() < most
+        })?;
+    }
+    let text = |number: usize| plan.summary.terms.get(number).map_or("", |term| &term.text);
     if !json {
         plan.to_string().lines().for_each(|line| output.line(&plain(line)));
+        for PlanRow { step, offset, shape, term, decided, bytes, why } in rows {
+            let step = step.map_or(String::new(), |step| format!("step {step} "));
+            let ranges = offset.iter().zip(&shape).map(|(first, n)| format!("{first}+{n}"));
+            let cells = ranges.collect::<Vec<_>>().join(", ");
+            let line =
+                format!("  {step}[{cells}] {}: {decided}, {}; {why}", text(term), quantity::bytes(bytes));
+            output.line(&plain(&line));
+        }
         return Ok(OK);
     }
+    let row = |row: &PlanRow| {
+        Json::Object(vec![
+            ("step", row.step.map_or(Json::Null, Json::from)),
+            ("offset", list(row.offset.iter().copied())),
+            ("shape", list(row.shape.iter().copied())),
+            ("term", text(row.term).to_owned().into()),
+            ("decided", row.decided.to_owned().into()),
+            ("bytes", row.bytes.into()),
+            ("why", row.why.clone().into()),
+        ])
+    };
     let Summary { cells, none, all, some, terms, bytes, requests } = &plan.summary;
     let term = |t: &drystone::TermSummary| {
         Json::Object(vec![
@@ -87,8 +116,8 @@ fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
             ("tried", t.site.as_ref().map_or(Json::Null, |site| site.to_string().into())),
         ])
     };
-    output.json(&Json::Object(vec![
-        ("condition", plan.text.clone().into()),
+    let mut document = vec![
+        ("condition", Json::from(plan.text.clone())),
         ("steps", plan.steps.into()),
         ("cells", (*cells).into()),
         ("excluded", (*none).into()),
@@ -97,7 +126,9 @@ fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
         ("bytes", (*bytes).into()),
         ("requests", (*requests).into()),
         ("terms", Json::List(terms.iter().map(term).collect())),
-    ]));
+    ];
+    document.extend(asked.rows.then(|| ("rows", Json::List(rows.iter().map(row).collect()))));
+    output.json(&Json::Object(document));
     Ok(OK)
 }
 

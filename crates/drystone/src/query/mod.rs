@@ -8,6 +8,7 @@
 //! apart     terms split by variable                   there    tests these at the store; site reports where
 //! hits      hits of a tile                            gather   values at the hits
 //! slab      hits in C order                           order    values and coordinates in that order
+//! rows      the decision per tile and term, with its reason
 //! ```
 //!
 //! Statistics come first: a term that holds for no cell or for all cells of a tile costs no byte. The newest block
@@ -34,6 +35,7 @@ mod names;
 mod order;
 mod place;
 mod plan;
+mod rows;
 mod run;
 mod site;
 mod slab;
@@ -44,4 +46,5 @@ pub use answers::{HitBox, QueryReport};
 pub use asked::Query;
 pub use batches::{Batch, Batches, Columns, Found};
 pub use plan::{QueryPlan, Summary, TermSummary};
+pub use rows::PlanRow;
 pub use site::TermSite;

@@ -19,7 +19,7 @@ use drystone_plan::selection::Selection;
 use super::apart::Apart;
 use super::keys;
 use super::names::{Grid, Input, Origin};
-use super::place::extents;
+use super::place::{Place, extents};
 use super::site::TermSite;
 use crate::Result;
 use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
@@ -240,8 +240,25 @@ impl Known<'_> {
         sum
     }
 
+    /// The boxes that the tiles follow: the zones of the input with the grid's dimensions that has the most zones. And
+    /// whether parts of a box can be read separately.
+    pub(super) fn boxes(&self) -> Vec<(Place, Place, bool)> {
+        let straight = (0..self.inputs.len()).filter(|n| self.inputs[*n].is_straight(self.grid));
+        match straight.max_by_key(|n| self.zones[*n].all().len()) {
+            Some(first) => {
+                let zones = self.zones[first].all().iter();
+                zones.map(|zone| (zone.lo, zone.hi, zone.stored.is_none_or(|stored| stored.raw))).collect()
+            }
+            None => {
+                let mut hi = [1; MAX_NDIM];
+                self.cells.axes.iter().zip(&mut hi).for_each(|(axis, hi)| *hi = axis.count);
+                vec![([0; MAX_NDIM], hi, true)]
+            }
+        }
+    }
+
     /// Whether a term holds for no cell, for all cells, or for some cells of a box.
-    fn truth(&self, term: &Term, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Truth {
+    pub(super) fn truth(&self, term: &Term, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Truth {
         let bounds: Vec<Bounds> = term.inputs.iter().map(|input| self.bounds(*input, lo, hi)).collect();
         match term.program.bounds(&bounds) {
             Outcome::Condition(truth) => truth,
@@ -347,24 +364,8 @@ impl StepPlan {
         if known.cells.is_empty() {
             return plan;
         }
-        let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
-        // The tiles follow the zones of the input with the grid's dimensions that has the most zones.
-        let straight = (0..known.inputs.len()).filter(|n| known.inputs[*n].is_straight(known.grid));
-        match straight.max_by_key(|n| known.zones[*n].all().len()) {
-            Some(first) => boxes.extend(
-                known.zones[first]
-                    .all()
-                    .iter()
-                    .map(|zone| (zone.lo, zone.hi, zone.stored.is_none_or(|stored| stored.raw))),
-            ),
-            None => {
-                let mut hi = [1; MAX_NDIM];
-                known.cells.axes.iter().zip(&mut hi).for_each(|(axis, hi)| *hi = axis.count);
-                boxes.push(([0; MAX_NDIM], hi, true));
-            }
-        }
         let mut open = Vec::with_capacity(terms.len());
-        for (lo, hi, raw) in boxes {
+        for (lo, hi, raw) in known.boxes() {
             open.clear();
             let mut none = false;
             for (number, term) in terms.iter().enumerate() {
@@ -500,7 +501,7 @@ struct Expected {
 
 impl Known<'_> {
     /// The expected share of a tile's bins that a term reads, if an index of values can answer it.
-    fn indexed_share(&self, term: &Term, number: usize, tile: &Tile) -> Option<f64> {
+    pub(super) fn indexed_share(&self, term: &Term, number: usize, tile: &Tile) -> Option<f64> {
         let (keys, [_]) = (term.keys.as_ref()?, term.inputs.as_slice()) else { return None };
         let (input, zones) = (&self.inputs[number], &self.zones[number]);
         zones.indexed(&tile.lo, &tile.hi).filter(|_| input.is_straight(self.grid))?;

@@ -156,8 +156,13 @@ impl Reading {
     /// How many bytes the originals take, and how many their values: of the blocks whose tables need no request, and
     /// of the largest other one.
     fn stored_share(&self, slots: &[Slot], sources: &Sources<'_>) -> Result<(u64, u64)> {
-        let originals =
-            || slots.iter().flat_map(|slot| &slot.candidates).map(|c| &c.entry).filter(|e| e.encoding.replica == 0);
+        let originals = || {
+            slots
+                .iter()
+                .flat_map(|slot| &slot.candidates)
+                .map(|c| &c.entry)
+                .filter(|e| e.encoding.replica == 0)
+        };
         let values = |e: &Entry| e.cells().unwrap_or(u64::MAX).saturating_mul(u64::from(self.item));
         if originals().all(|e| e.encoding.chain.is_empty()) {
             return Ok((1, 1));
