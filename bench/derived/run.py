@@ -268,7 +268,9 @@ def memory_on_disk(folder: Path, edge: int) -> None:
         done = subprocess.run(
             [sys.executable, "-c", PEAK + code, path], capture_output=True, text=True, check=False
         )
-        said = f"{int(done.stdout) >> 20} MiB" if done.returncode == 0 else f"not measured: {done.stderr[-200:]}"
+        said = (
+            f"{int(done.stdout) >> 20} MiB" if done.returncode == 0 else f"not measured: {done.stderr[-200:]}"
+        )
         print(f"| {name} | {said} |", flush=True)
 
 
@@ -342,7 +344,9 @@ def main() -> None:
     )
     parser.add_argument("--edge", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--large", type=int, default=1024, help="edge of the field for the memory of a laplacian")
+    parser.add_argument(
+        "--large", type=int, default=1024, help="edge of the field for the memory of a laplacian"
+    )
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="drystone-derived-"))
     try:

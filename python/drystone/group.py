@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from drystone import assigning, html, records, tree, values

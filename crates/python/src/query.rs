@@ -112,7 +112,8 @@ impl QueryHandle {
         Ok((plan.steps, (cells, none, all, some, bytes, requests, said, Vec::new(), text)))
     }
 
-    /// The first rows of the plan: step, first cell and extents of the tile, number of the term, decision, bytes, reason.
+    /// The first rows of the plan: step, first cell and extents of the tile, number of the term, decision, bytes,
+    /// reason.
     fn explain_rows(&self, py: Python<'_>, limit: usize) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         py.detach(|| {

@@ -268,7 +268,9 @@ def test_the_command_marks_the_place_of_a_mistake(tmp_path):
         c.create_variable("k", "f8", (3,))[...] = 3
     done = subprocess.run(
         [sys.executable, "-m", "drystone", "query", tmp_path / "run.dry", "k > > 1"],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     message, line, mark = done.stderr.splitlines()
@@ -294,28 +296,50 @@ def test_each_subchunk_says_what_a_condition_costs_and_why(tmp_path):
             (step, (y, 0), (1, 100)) for step in range(2) for y in range(4)
         ]
         assert [row.decided for row in rows if row.term == "p > 150"] == [
-            "none", "some", "all", "some", "all", "all", "all", "some",
+            "none",
+            "some",
+            "all",
+            "some",
+            "all",
+            "all",
+            "all",
+            "some",
         ]
         assert {row.decided for row in rows if row.term == "u < 1" and row.offset[0] < 3} == {"all"}
         unwritten = [row for row in rows if row.term == "u < 1" and row.offset[0] == 3]
         assert [(row.decided, row.why) for row in unwritten] == [("none", "u: no number and unwritten")] * 2
-        first, second = (row for row in rows if row.step == 0 and row.offset[0] in (0, 1) and row.term == "p > 150")
+        first, second = (
+            row for row in rows if row.step == 0 and row.offset[0] in (0, 1) and row.term == "p > 150"
+        )
         assert (first.why, first.bytes) == ("p: 0.0 to 99.0", 0)
         assert second.bytes == 400
-        last = [row for row in rows if row.offset[0] == 3][0]
+        last = next(row for row in rows if row.offset[0] == 3)
         assert "NaN" in last.why
         assert "not read, since no cell satisfies u < 1" in last.why
         assert sum(row.bytes for row in rows) <= q.explain.bytes
         assert q.explain_rows(limit=3) == rows[:3]
         assert q.explain_rows(limit=0) == []
         part = c.query("p > 150", (slice(1, 2), slice(50, 60)), steps=1).explain_rows()
-        assert [(row.step, row.offset, row.shape, row.decided) for row in part] == [(1, (1, 50), (1, 10), "all")]
+        assert [(row.step, row.offset, row.shape, row.decided) for row in part] == [
+            (1, (1, 50), (1, 10), "all")
+        ]
         with pytest.raises(InvalidArgumentError):
             q.explain_rows(limit=-1)
-    command = [sys.executable, "-m", "drystone", "query", tmp_path / "run.dry", "p > 150", "--explain", "--rows"]
+    command = [
+        sys.executable,
+        "-m",
+        "drystone",
+        "query",
+        tmp_path / "run.dry",
+        "p > 150",
+        "--explain",
+        "--rows",
+    ]
     said = subprocess.run([*command, "--limit", "2"], capture_output=True, text=True, check=True).stdout
     assert "  step 0 [1+1, 0+100] p > 150: some, 400 B; p: 100.0 to 199.0" in said.splitlines()
     assert len([line for line in said.splitlines() if line.startswith("  step")]) == 2
-    found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    found = json.loads(
+        subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
+    )
     assert len(found["rows"]) == 8
     assert found["rows"][1]["decided"] == "some"

@@ -525,21 +525,25 @@ def test_long_sets_and_chains_limit_the_read_by_their_range(tmp_path):
     became one query."""
     with dry.create(tmp_path / "run.dry", durability="memory") as c:
         c.create_variable("i", "i4", (20, 1000), chunks=(1, 1000))[...] = np.arange(20000).reshape(20, 1000)
-        c.create_variable("p", "f4", (20, 1000), chunks=(1, 1000))[...] = np.arange(20000).reshape(20, 1000) / 2
+        c.create_variable("p", "f4", (20, 1000), chunks=(1, 1000))[...] = (
+            np.arange(20000).reshape(20, 1000) / 2
+        )
         c["p"][3, 4] = np.nan
     c = dry.open(tmp_path / "run.dry")
     data = c.dataset(columns=["i", "p"])
     wanted = list(range(2000, 7000, 2))
     assert data.to_table(filter=pc.field("i").isin(wanted))["i"].to_pylist() == wanted
     assert data.report.bytes < 7 * 8000, "six of twenty chunks of each column"
-    assert data.count_rows(pc.field("p").isin([np.nan, *(x / 2 for x in wanted)])) == len(wanted), "a NaN for one"
+    assert data.count_rows(pc.field("p").isin([np.nan, *(x / 2 for x in wanted)])) == len(wanted), (
+        "a NaN for one"
+    )
     assert data.count_rows(~pc.field("i").isin(wanted)) == 20000 - len(wanted)
     chain = pc.field("i") == wanted[0]
     for value in wanted[1:700]:
         chain = chain | (pc.field("i") == value)
     assert data.count_rows(chain & (pc.field("p") >= 0)) == 700
     duckdb = pytest.importorskip("duckdb")
-    cells = c.dataset(columns=["i", "p"])
+    cells = c.dataset(columns=["i", "p"])  # noqa: F841 (DuckDB finds it by its name)
     many = ", ".join(map(str, wanted))
     assert duckdb.sql(f"select count(*) from cells where i in ({many})").fetchone() == (len(wanted),)
     assert duckdb.sql(f"select count(*) from cells where i not in ({many})").fetchone() == (17500,)
@@ -562,6 +566,8 @@ def test_steps_without_a_block_of_the_columns_have_no_rows(tmp_path):
         assert c.table(columns=["T"], steps=[1, 3]).count() == 4
         assert c.table(columns=["T"], steps=1).count() == 0
         assert c.table(columns=["u", "T"]).count() == 24
-        assert c.dataset(columns=["u", "T"]).to_table(columns=["T"]).num_rows == 24, "rows do not depend on the engine"
+        assert c.dataset(columns=["u", "T"]).to_table(columns=["T"]).num_rows == 24, (
+            "rows do not depend on the engine"
+        )
         assert c.table(where="u > 1.5", columns=["T"]).count() == 4
         assert c.table().count() == 24

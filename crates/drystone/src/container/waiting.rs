@@ -11,8 +11,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use drystone_format::steps::Steps;
+use drystone_store::Pending;
 
 use crate::base::sync::lock;
 
@@ -36,6 +38,20 @@ impl Closed {
 /// The waiting groups of one container, shared by all handles of the process.
 #[derive(Default)]
 pub(crate) struct Waiting(Mutex<BTreeMap<u64, Closed>>);
+
+/// When a handle looked last at the logs of other programs, and the list of these logs if it has been requested.
+#[derive(Default)]
+pub(crate) struct Looked {
+    pub(crate) last: Option<Instant>,
+    pub(crate) names: Option<Pending>,
+}
+
+impl Looked {
+    /// Whether the last look is at least this old.
+    pub(crate) fn is_due(&self, age: Duration) -> bool {
+        self.last.is_none_or(|last| last.elapsed() >= age)
+    }
+}
 
 impl Waiting {
     /// Those of the container with this uuid.

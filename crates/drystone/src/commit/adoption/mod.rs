@@ -91,24 +91,11 @@ pub(crate) fn remember_waiting<'l>(inner: &Inner, logs: impl Iterator<Item = &'l
 /// The time for which the logs of other programs are not looked at again before values without step are committed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// When a handle looked last at the logs of other programs, and the names of these logs if they have been requested.
-#[derive(Default)]
-pub(crate) struct Looked {
-    last: Option<Instant>,
-    asked: Option<Listing>,
-}
-
-impl Looked {
-    fn is_due(&self) -> bool {
-        self.last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN)
-    }
-}
-
 /// Requests the names of all logs, so that a commit of values without step does not wait for them later.
 pub(crate) fn ask_for_others(inner: &Inner) {
     let mut looked = lock(&inner.looked);
-    if looked.is_due() {
-        looked.asked = Some(Listing::begin(inner.store.as_ref()));
+    if looked.is_due(LOOK_AGAIN) {
+        looked.names = Listing::begin(inner.store.as_ref()).0;
     }
 }
 
@@ -117,11 +104,11 @@ pub(crate) fn ask_for_others(inner: &Inner) {
 /// those of several writers belong together.
 fn look_at_others(inner: &Inner, writer: u64) -> Result<()> {
     let mut looked = lock(&inner.looked);
-    if !looked.is_due() {
+    if !looked.is_due(LOOK_AGAIN) {
         return Ok(());
     }
     looked.last = Some(Instant::now());
-    let mut listing = looked.asked.take().unwrap_or(Listing(None));
+    let mut listing = Listing(looked.names.take());
     drop(looked);
     let base = inner.snapshot();
     let (logs, notes) = gather_from(inner, &base, Damaged::Refuse, Logs::Besides(writer), &mut listing)?;
