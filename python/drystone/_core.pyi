@@ -356,7 +356,7 @@ class ReadingHandle:
         self, step: SupportsIndex | None, low: float, high: float
     ) -> tuple[bytes, bytes, int, int]: ...
     def statistics(
-        self, step: SupportsIndex | None
+        self, step: SupportsIndex | None, cells: Any = None
     ) -> tuple[int, int, int, Any, Any, tuple[int, int, list[int], tuple[int, int]] | None]: ...
     def published_statistics(
         self, step: SupportsIndex | None

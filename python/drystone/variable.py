@@ -371,13 +371,21 @@ class Variable(expr.Operators):
         steps = reading.steps() if step is None and reading.has_steps else [step]
         return [Block(**block) for s in steps for block in reading.blocks(s)]
 
-    def statistics(self, step: SupportsIndex | None = None) -> Statistics:
+    def statistics(self, step: SupportsIndex | None = None, selection: Any = None) -> Statistics:
         """Statistics of a step (None: of a variable without steps): extremes, NaNs, a histogram.
 
         No value is read. For records, use a member. There is a histogram if every subchunk has one: if they are
-        encoded and have 4096 elements or more.
+        encoded and have 4096 elements or more. A derived variable has statistics where its stored values, or their
+        bounds, are current.
+
+        Args:
+            step: The output time; left out for variables without steps.
+            selection: An index of the cells without the step, as in `T[step][10:20]`. Then those blocks and subchunks
+                count, as a whole, that meet the box around these cells: every value there lies between the extremes,
+                and `cells` says how many cells count.
+
         """
-        return described.statistics(self._reading().statistics(step))
+        return described.statistics(self._reading().statistics(step, selection))
 
     def published_statistics(self, step: SupportsIndex | None = None) -> PublishedStatistics | None:
         """Statistics of a step (None: of a variable without steps) when it was published. Reads no value.

@@ -323,14 +323,24 @@ impl ReadingHandle {
     }
 
     /// Stored statistics of a step: blocks, cells, NaNs, minimum, maximum, histogram. The histogram is
-    /// (exponent, first, counts, infinities): bin i starts at (first + i) * 2^exponent.
+    /// (exponent, first, counts, infinities): bin i starts at (first + i) * 2^exponent. With `cells`, an indexing
+    /// expression without the step, those of what meets their box.
+    #[pyo3(signature = (step, cells=None))]
     fn statistics<'py>(
         &self,
         py: Python<'py>,
         step: Option<&Bound<'py, PyAny>>,
+        cells: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyTuple>> {
         let step = self.block_step(step)?;
-        let found = py.detach(|| self.reading.statistics(step))?;
+        let cells = match cells {
+            Some(cells) => Some(key::select(cells, &self.reading.variable().shape)?.selection),
+            None => None,
+        };
+        let found = py.detach(|| match &cells {
+            Some(cells) => self.reading.statistics_within(step, cells),
+            None => self.reading.statistics(step),
+        })?;
         let descr = self.descr(py)?;
         let extremes = match found.min_max {
             Some((min, max)) => (self.scalar_of(&descr, min)?, self.scalar_of(&descr, max)?),

@@ -189,3 +189,55 @@ def test_the_package_contains_the_page(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=True
     )
     assert {"index.html", "main.js", "style.css", "icon.svg"} <= set(said.stdout.split())
+
+
+@pytest.mark.parametrize("transform", [None, "shuffle,zstd:1"])
+def test_statistics_within_a_box_bound_its_values(tmp_path, transform):
+    random = np.random.default_rng(3)
+    values = random.normal(size=(64, 128)).cumsum(0).astype("f4")
+    with dry.create(tmp_path / "run.dry") as c:
+        T = c.create_variable("T", "f4", (64, 128), chunks=(16, 32), transform=transform, steps=True)
+        with c.writer(rank=0, nranks=1) as w, w.step(0):
+            w.put("T", values[:, :64], offset=(0, 0))
+            w.put("T", values[:, 64:], offset=(0, 64))
+        c.refresh()
+        whole = T.statistics(0)
+        for _ in range(200):
+            lo = random.integers(0, (64, 128))
+            hi = random.integers(lo + 1, (65, 129))
+            box = tuple(slice(int(a), int(b)) for a, b in zip(lo, hi, strict=True))
+            found = T.statistics(0, box)
+            assert found.min <= values[box].min()
+            assert values[box].max() <= found.max
+            assert values[box].size <= found.cells <= whole.cells
+            assert whole.min <= found.min <= found.max <= whole.max
+        exact = T.statistics(0, np.s_[16:32, 32:96])
+        part = values[16:32, 32:96]
+        assert (exact.cells, exact.blocks, exact.min, exact.max) == (part.size, 2, part.min(), part.max())
+        assert T.statistics(0, np.s_[...]).cells == whole.cells
+        assert T.statistics(0, np.s_[5:5]).cells == 0
+        assert T.statistics(0, np.s_[20:10:-3, 7]).min <= values[14:21:3, 7].min()
+        with pytest.raises(dry.OutOfRangeError):
+            T.statistics(0, np.s_[64])
+        with pytest.raises(dry.DrystoneError):
+            T.statistics(0, np.s_[0, 0, 0])
+        c.derive("twice", "2*T", kind="bounds")
+        assert c["twice"].statistics(0, np.s_[:16, :32]).cells == 0
+        c.store_derived()
+        found = c["twice"].statistics(0, np.s_[:16, :32])
+        assert found.min <= 2 * values[:16, :32].min() <= 2 * values[:16, :32].max() <= found.max
+
+
+def test_histograms_within_a_box_count_its_subchunks(tmp_path):
+    values = np.random.default_rng(4).normal(size=(256, 256)).astype("f4")
+    with dry.create(tmp_path / "run.dry") as c:
+        T = c.create_variable("T", "f4", values.shape, chunks=(64, 128), transform="shuffle,zstd:1")
+        T[...] = values
+        found = T.statistics(selection=np.s_[64:128, 128:])
+        part = values[64:128, 128:]
+        assert found.cells == part.size
+        before = c.metrics()["read_bytes"]
+        assert T.statistics(selection=np.s_[70:80, 130:140]).cells == part.size
+        assert c.metrics()["read_bytes"] == before, "no value is read"
+        assert found.counts is not None
+        assert np.array_equal(found.counts, np.histogram(part.astype("f8"), found.edges)[0])
