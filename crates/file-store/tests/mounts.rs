@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
+use drystone_file_store::files::{Body, Owner, ROOT, SetAttrs, TimeChange};
 use drystone_file_store::{Access, Failure, Files, Life, Registry, Seen};
 use drystone_store::{Fault, FaultStore, LocalStore, MemoryStore, Script, Store};
 use proptest::prelude::*;

@@ -343,3 +343,30 @@ def test_each_subchunk_says_what_a_condition_costs_and_why(tmp_path):
     )
     assert len(found["rows"]) == 8
     assert found["rows"][1]["decided"] == "some"
+
+
+def test_what_statistics_decide_in_an_alternative_is_not_read(tmp_path):
+    """Symptom: `u > 10 | v > 10` read `u` where no `u` is above 10."""
+    random = np.random.default_rng(5)
+    with dry.create(tmp_path / "run.dry") as c:
+        values = {}
+        for name, low in (("u", 0), ("v", 0), ("w", 20)):
+            values[name] = random.random((8, 4096)).astype("f4") * 5 + low
+            c.create_variable(name, "f4", (8, 4096), chunks=(1, 4096))
+        values["v"][:, ::7] = 11
+        for name, given in values.items():
+            c[name][...] = given
+        u, v, w = (values[name] for name in "uvw")
+        one = 8 * 4096 * 4
+        for text, wanted, least in (
+            ("u > 10 | v > 10", v > 10, 1),
+            ("v > 10 | ~(w > 10)", v > 10, 1),
+            ("(u < 10 & v > 10) | (w < 10 & v < 3)", v > 10, 1),
+            ("(v > 10) == (u > 10)", v < 10, 1),
+            ("u + v > 12 | w < 0", u + v > 12, 3),  # not one condition per variable
+        ):
+            q = c.query(text)
+            assert np.array_equal(q.mask(), wanted), text
+            assert q.report.bytes <= least * one * 1.02, text
+            assert np.array_equal(q.values("u"), u[wanted]), text
+            assert np.array_equal(q.values("v"), v[wanted]), text

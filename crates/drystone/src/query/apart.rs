@@ -10,6 +10,8 @@ use super::names::{Input, Origin};
 pub(super) struct Apart {
     /// For each condition: the input of the query, and the condition on its values.
     pub(super) parts: Vec<(usize, Condition)>,
+    /// The same conditions as programs.
+    pub(super) programs: Vec<Program>,
     /// The program that combines the conditions. `inputs` lists its inputs: a condition, or an input of the query that
     /// counts cells.
     pub(super) rest: Program,
@@ -58,7 +60,9 @@ impl Apart {
             Some((input, Condition { dtype: inputs[input].dtype, tree, answer: Answer::Cells }))
         };
         let parts = split.parts.clone().into_iter().map(condition).collect::<Option<Vec<_>>>()?;
-        (!parts.is_empty()).then_some(Apart { parts, rest, inputs: of })
+        let program = |(_, one): &(usize, Condition)| one.tree.check(|_| Typed::Type(one.dtype)).ok();
+        let programs = parts.iter().map(program).collect::<Option<Vec<_>>>()?;
+        (!parts.is_empty()).then_some(Apart { parts, programs, rest, inputs: of })
     }
 
     /// The condition, if the term is one condition on one variable.

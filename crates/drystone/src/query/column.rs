@@ -1,9 +1,42 @@
 //! The values of one input in memory, in a type that expressions accept.
 
-use drystone_expression::{Column, ColumnMut, Type};
+use drystone_expression::{Column, ColumnMut, Scalar, Type};
 
 use crate::Result;
 use crate::base::array::{Target, dense_strides};
+
+/// A number from a constant of expressions, if it has that value.
+trait Of: Sized {
+    fn of(scalar: Scalar) -> Option<Self>;
+}
+
+macro_rules! of {
+    ($($t:ty),*) => {$(
+        impl Of for $t {
+            fn of(scalar: Scalar) -> Option<Self> {
+                match scalar {
+                    Scalar::Bool(value) => Some(value.into()),
+                    Scalar::Integer(value) => value.try_into().ok(),
+                    Scalar::Float(_) => None,
+                }
+            }
+        }
+    )*};
+}
+
+of! { i8, i16, i32, i64, u8, u16, u32, u64 }
+
+impl Of for f64 {
+    fn of(scalar: Scalar) -> Option<Self> {
+        if let Scalar::Float(value) = scalar { Some(value) } else { None }
+    }
+}
+
+impl Of for f32 {
+    fn of(scalar: Scalar) -> Option<Self> {
+        f64::of(scalar).map(|value| value as f32).filter(|value| Some(f64::from(*value)) == f64::of(scalar))
+    }
+}
 
 macro_rules! columns {
     ($($variant:ident $t:ty),*) => {
@@ -26,6 +59,18 @@ macro_rules! columns {
                 match self {
                     $(Values::$variant(values) => values.resize(count, <$t>::default()),)*
                 }
+            }
+
+            /// Becomes this many times one value. Does nothing and returns false if the value is of another type.
+            pub(super) fn fill(&mut self, scalar: Scalar, count: usize) -> bool {
+                match self {
+                    $(Values::$variant(values) => {
+                        let Some(value) = <$t as Of>::of(scalar) else { return false };
+                        values.clear();
+                        values.resize(count, value);
+                    })*
+                }
+                true
             }
 
             /// The values as an input of an expression.

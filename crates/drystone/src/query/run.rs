@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use drystone_expression::Scratch;
+use drystone_expression::{Extremes, Outcome as Bounded, Program, Scalar, Scratch, Truth};
 use drystone_transform::Companion;
 
 use super::bits;
@@ -175,7 +175,13 @@ impl Run<'_> {
             }
             for &input in &term.inputs {
                 let (loaded, is_here) = &mut worker.loaded[input];
-                if !*is_here {
+                if *is_here {
+                    continue;
+                }
+                loaded.written = None;
+                let alike =
+                    self.alike(term, input, tile).is_some_and(|value| loaded.values.fill(value, cells));
+                if !alike {
                     let report = self.known.load(input, &tile.lo, &tile.hi, loaded)?;
                     self.costs.add(&report);
                     *is_here = true;
@@ -220,6 +226,21 @@ impl Run<'_> {
         };
         hits.picked = self.keep.iter().map(here).collect();
         Ok(Outcome::Hits(Some(hits)))
+    }
+
+    /// If statistics decide every condition of a term on an input, for all cells of a tile: one of its values there. All
+    /// others satisfy the same conditions, so they need not be read.
+    fn alike(&self, term: &Term, input: usize, tile: &Tile) -> Option<Scalar> {
+        let apart = term.apart.as_deref()?;
+        let bounds = self.known.bounds(input, &tile.lo, &tile.hi);
+        let Extremes::Within(least, _) = bounds.extremes else { return None };
+        let decides = |program: &Program| {
+            matches!(program.bounds(&[bounds]), Bounded::Condition(Truth::None | Truth::All))
+        };
+        let own = || apart.parts.iter().zip(&apart.programs).filter(|((of, _), _)| *of == input);
+        let is_split = self.known.inputs[input].reading().is_some() && own().next().is_some();
+        let is_decided = bounds.unwritten == 0 && own().all(|(_, program)| decides(program));
+        (is_split && is_decided).then_some(least)
     }
 
     /// Whether single cells cost as much as the whole tile, so that the index of the tile's subchunk is used even for
