@@ -22,7 +22,7 @@ const REGISTRY: Registry = Registry {
             "away" => Life::Unknown,
             _ => Life::Lives,
         };
-        Seen { life, alone: count.parse().ok() }
+        Seen { life, alone: count.parse().ok(), collects: name == "gc" }
     },
     lease: Duration::from_millis(300),
 };
@@ -207,6 +207,62 @@ fn a_file_without_a_name_stays_for_those_that_have_it_open() {
     assert_eq!(content(&files, made), b"before and after", "whoever looked it up may still open it");
     files.forget(made, 1);
     assert!(matches!(files.stat(made), Err(Failure::Stale)));
+}
+
+/// Symptom: bytes that were written to a removed file were gone a second later. Cause: a mount that fell behind reads the
+/// journal again, and so removed the file again, as it had been then.
+#[test]
+fn a_removed_file_keeps_later_writes_while_other_mounts_are_busy() {
+    let store = memory();
+    let mounts = [open(&store), open(&store)];
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (files, name) in mounts.iter().zip([b"one", b"two"]) {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    files.make(ROOT, name, Body::File, 0o644, OWNER).expect("it is made");
+                    files.remove(ROOT, name, false).expect("it is removed");
+                }
+            });
+        }
+        let files = &mounts[0];
+        let mut found = Vec::new();
+        for _ in 0..10 {
+            let made = ino(files, b"x");
+            let handle = files.open_file(made).expect("it opens");
+            files.write(&handle, Some(0), b"before").expect("it is written");
+            files.remove(ROOT, b"x", false).expect("it is removed");
+            files.write(&handle, Some(0), b"behind and longer").expect("it is written");
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < Duration::from_millis(150) {
+                found.push(content(files, made));
+            }
+            files.close(&handle).expect("it closes");
+            files.forget(made, 1);
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(found.iter().all(|found| found == b"behind and longer"));
+    });
+}
+
+/// Symptom: programs that append, or lock, were refused beside a garbage collection.
+#[test]
+fn a_garbage_collection_is_no_mount_that_changes_files() {
+    let store = memory();
+    let collector = Registry { text: |_| "gc".into(), ..REGISTRY };
+    let before = open_as(&store, collector, false).expect("the collector opens");
+    let files = open(&store);
+    assert!(files.grants_locks());
+    assert!(!files.is_shared().expect("it is known"));
+    drop(before);
+    let later = open_as(&store, collector, false).expect("the collector opens");
+    assert!(!files.is_shared().expect("it is known"));
+    let other = open(&store);
+    assert!(files.is_shared().expect("it is known"));
+    assert!(!other.grants_locks());
+    assert!(matches!(open_as(&store, REGISTRY, true), Err(Failure::Taken { .. })));
+    drop((later, other));
 }
 
 #[test]

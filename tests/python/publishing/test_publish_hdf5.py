@@ -258,6 +258,20 @@ def test_records_names_that_collide_and_arrays_without_axes(container):
     assert by_zarr(container, "one") == -7
 
 
+@pytest.mark.parametrize("first", ["zarr", "zarr+hdf5"])
+@pytest.mark.parametrize("second", ["zarr", "zarr+hdf5"])
+def test_a_snapshot_before_another_publication_is_read_without_a_warning(container, first, second):
+    """Symptom: "the published replica is damaged" for shards of another format that had replaced those of the snapshot."""
+    T = fields(container)
+    publish(container, format=first)
+    with dry.open(container.path) as before, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pinned = before.at(before.snapshot)
+        publish(container, format=second)
+        same(pinned["g/T"][...], T)
+        assert pinned.query("`g/T` > 0").count() == np.count_nonzero(T > 0)
+
+
 def test_edits_by_hdf5_or_netcdf_leave_zarr_unchanged(container):
     T = fields(container)
     publish(container, format="zarr+hdf5")

@@ -356,7 +356,7 @@ def test_what_statistics_decide_in_an_alternative_is_not_read(tmp_path):
         values["v"][:, ::7] = 11
         for name, given in values.items():
             c[name][...] = given
-        u, v, w = (values[name] for name in "uvw")
+        u, v = values["u"], values["v"]
         one = 8 * 4096 * 4
         for text, wanted, least in (
             ("u > 10 | v > 10", v > 10, 1),

@@ -48,11 +48,17 @@ fn taken(process: &str, key: &str, alone: bool) -> String {
 /// The registrations of mounts: processes as JSON, with the key `alone` of a mount that must be the only one that
 /// writes.
 const REGISTRY: Registry = Registry { text: registration, look: registered, lease: LEASE };
+/// The registration of a garbage collection, beside which a mount may append and grant locks.
+const COLLECTOR: Registry = Registry { text: collector, ..REGISTRY };
 /// How long a mount on another machine, alone or gone, may be silent.
 const LEASE: Duration = Duration::from_secs(15);
 
 fn registration(alone: Option<u64>) -> String {
     Process::current().text_with("alone", alone)
+}
+
+fn collector(_: Option<u64>) -> String {
+    Process::current().text_with("collects", Some(1))
 }
 
 fn registered(text: &str) -> Seen {
@@ -66,7 +72,8 @@ fn registered(text: &str) -> Seen {
             Life::Unknown
         }
     });
-    Seen { life, alone: Process::number_of(text, "alone") }
+    let number = |key| Process::number_of(text, key);
+    Seen { life, alone: number("alone"), collects: number("collects").is_some() }
 }
 
 impl Container {
@@ -143,7 +150,8 @@ impl Container {
         }
         let owner =
             Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
-        match self.files_to_write(owner, false) {
+        self.inner.require_writable()?;
+        match self.open_files(Access::Write { registry: COLLECTOR, owner, alone: false }) {
             Ok(files) => Ok(files.collect(false)?),
             // A mount that must be the only one that writes: nothing is removed while another mount writes.
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(Vec::new()),

@@ -4,7 +4,7 @@
 //! A shard is read in slabs, so that at most one slab of decoded bytes exists. The encoded chunks are kept until the
 //! shard is complete, and then put as one object.
 
-use crate::published::stamp::{STAMP, Stamp, stamp_of};
+use crate::published::stamp::{STAMP, Stamp, stamp_of, user_block};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -21,7 +21,7 @@ use drystone_transform::{Chain, Codec, Logical, Scratch};
 use super::dense::read;
 use super::hdf5::offset_of;
 use super::nodes::Array;
-use super::shard::{assemble, assemble_dual, user_block};
+use super::shard::{assemble, assemble_dual};
 use super::{Target, document, record, texts};
 use crate::base::array::dense_strides;
 use crate::base::checksum::crc32;

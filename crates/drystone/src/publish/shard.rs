@@ -4,7 +4,7 @@
 //! 40 bytes show whether the shard is up to date.
 
 use crate::base::checksum::crc32;
-use crate::published::stamp::{STAMP, Stamp};
+use crate::published::stamp::{STAMP, Stamp, user_block};
 use crate::{Error, Result};
 use drystone_hdf5_file::{self as hdf5, Chunk, File};
 const MISSING: u64 = u64::MAX;
@@ -31,12 +31,6 @@ pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[
     let check = crc32(&out[from..]);
     out.extend_from_slice(&check.to_le_bytes());
     out
-}
-
-/// The number of bytes before the HDF5 file in a shard of this many chunks: a power of two that holds index and
-/// stamp.
-pub(super) fn user_block(chunks: u64) -> u64 {
-    (16 * chunks + 4 + STAMP as u64).next_power_of_two().max(512)
 }
 
 /// The whole object as Zarr shard and HDF5 file at once: the index, the stamp at the end of the user block, the file.

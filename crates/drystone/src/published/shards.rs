@@ -16,7 +16,7 @@ use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
 use drystone_transform::{Codec as _, Logical, Scratch, Zstd};
 
 use super::ROOT;
-use super::stamp::{STAMP, Stamp, stamp_of};
+use super::stamp::{STAMP, Stamp, stamp_of, user_block};
 use crate::base::cache::Cache;
 use crate::base::checksum::crc32;
 use crate::base::sync::lock;
@@ -224,6 +224,10 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
     match stamp {
         Some(stamp) if stamp == wanted => {}
         Some(_) => return Ok(State::Moved),
+        // A shard that is an HDF5 file too has replaced it.
+        None if stamp_of(store, key, user_block(chunks) - STAMP as u64)?.is_some() => {
+            return Ok(State::Moved);
+        }
         None => {
             return Ok(State::Damaged(format!("{key} is damaged at byte 0: its stamp fails its checksum")));
         }

@@ -43,6 +43,13 @@ impl Stamp {
     }
 }
 
+/// The number of bytes before the HDF5 file in a shard of this many chunks that is one too: a power of two that holds
+/// index and stamp.
+pub(crate) fn user_block(chunks: u64) -> u64 {
+    let bytes = chunks.saturating_mul(16).saturating_add(4 + STAMP as u64);
+    bytes.checked_next_power_of_two().unwrap_or(u64::MAX).max(512)
+}
+
 /// The stamp of an object at a position, if there is one.
 pub(crate) fn stamp_of(store: &dyn Store, key: &str, at: u64) -> Result<Option<Stamp>> {
     let mut bytes = [0; STAMP];

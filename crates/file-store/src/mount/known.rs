@@ -52,6 +52,10 @@ impl Core {
     pub(super) fn sort_out(&mut self) {
         for (ino, mut inode) in std::mem::take(&mut self.journal.gone) {
             let noted = self.noted.remove(&ino);
+            // It was removed before, and may have been written since: the journal was only read again.
+            if self.is_orphan(ino) {
+                continue;
+            }
             if self.used.contains_key(&ino) {
                 if let Some(noted) = noted {
                     let (attrs, extents) = (inode.attrs, noted.extents.iter().collect());

@@ -73,7 +73,7 @@ pub struct Files {
 struct Me {
     id: u32,
     registry: Registry,
-    /// Whether there was no other mount when it began.
+    /// Whether no other mount changed files when it began.
     first: bool,
     /// Whether no other mount may write.
     alone: bool,
@@ -137,8 +137,9 @@ impl Files {
         // The order matters: a mount that is not among the others registers later, and so writes after all these
         // claims.
         let claims = claims(store)?;
-        me.first = admitted(store, me.id, me.registry, me.alone)?.is_empty();
-        if me.first {
+        let beside = admitted(store, me.id, me.registry, me.alone)?;
+        me.first = beside.iter().all(|other| other.seen.collects);
+        if beside.is_empty() {
             claims.iter().try_for_each(|key| store.delete(key))?;
         }
         let mut journal = Journal::open(store, uuid, Some(me.id))?;
@@ -164,10 +165,10 @@ impl Files {
         self.me.as_ref().is_some_and(|me| me.first)
     }
 
-    /// Whether another mount writes files of this container.
+    /// Whether another mount changes files of this container.
     pub fn is_shared(&self) -> Result<bool> {
-        let Some(me) = &self.me else { return Ok(false) };
-        Ok(!me.alone && !others(self.store.as_ref(), me.id, me.registry)?.is_empty())
+        let Some(me) = self.me.as_ref().filter(|me| !me.alone) else { return Ok(false) };
+        Ok(others(self.store.as_ref(), me.id, me.registry)?.iter().any(|other| !other.seen.collects))
     }
 
     /// Whether no other mount may write.

@@ -41,6 +41,8 @@ pub struct Seen {
     pub life: Life,
     /// Signs of life, if it must be the only one that writes.
     pub alone: Option<u64>,
+    /// Whether it only moves bytes, as a garbage collection does, and changes no file.
+    pub collects: bool,
 }
 
 /// Whether the process of a registration lives.
@@ -58,7 +60,7 @@ pub enum Life {
 pub(super) struct Other {
     pub(super) number: u32,
     text: String,
-    seen: Seen,
+    pub(super) seen: Seen,
 }
 
 /// A random number, which most likely no other mount has; if one has it, its registration shows that.
