@@ -261,7 +261,7 @@ def test_records_names_that_collide_and_arrays_without_axes(container):
 @pytest.mark.parametrize("first", ["zarr", "zarr+hdf5"])
 @pytest.mark.parametrize("second", ["zarr", "zarr+hdf5"])
 def test_a_snapshot_before_another_publication_is_read_without_a_warning(container, first, second):
-    """Symptom: "the published replica is damaged" for shards of another format that had replaced those of the snapshot."""
+    """Symptom: "the published replica is damaged" after shards of another format had replaced those of the snapshot."""
     T = fields(container)
     publish(container, format=first)
     with dry.open(container.path) as before, warnings.catch_warnings():

@@ -228,8 +228,8 @@ impl Run<'_> {
         Ok(Outcome::Hits(Some(hits)))
     }
 
-    /// If statistics decide every condition of a term on an input, for all cells of a tile: one of its values there. All
-    /// others satisfy the same conditions, so they need not be read.
+    /// If statistics decide every condition of a term on an input, for all cells of a tile: one of its values there.
+    /// All others satisfy the same conditions, so they need not be read.
     fn alike(&self, term: &Term, input: usize, tile: &Tile) -> Option<Scalar> {
         let apart = term.apart.as_deref()?;
         let bounds = self.known.bounds(input, &tile.lo, &tile.hi);
