@@ -98,7 +98,10 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
 
     def _decoded(self, filter_: Any) -> filters.Condition:
         # Texts and lists have no form in conditions; a filter of such a column is not understood.
-        plain = pa.schema([field for field in self._schema if field.name in self._table.conditions()])
+        known = self._table.conditions()
+        plain = pa.schema(
+            [field for field in self._schema if field.name in known or pa.types.is_timestamp(field.type)]
+        )
         for schema in (plain, _wide(plain)):
             try:
                 encoded = bytes(filter_.to_substrait(schema))
@@ -242,6 +245,8 @@ def _wide(schema: Any) -> Any:
             of = pa.float64()
         elif pa.types.is_integer(of) and of != pa.uint64():
             of = pa.int64()
+        elif pa.types.is_timestamp(of):
+            of = pa.timestamp("us")
         wide.append(pa.field(field.name, of))
     return pa.schema(wide)
 

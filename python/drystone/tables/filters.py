@@ -36,6 +36,16 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class At:
+    """A comparison of a column of times with a time."""
+
+    op: str
+    column: str
+    microseconds: int
+    """Since 1970."""
+
+
+@dataclass(frozen=True)
 class IsIn:
     """A test of a column for membership in several constants."""
 
@@ -96,7 +106,7 @@ class Unknown:
     """A condition that this module cannot express."""
 
 
-Condition = Compare | IsIn | Pair | Truths | Always | Test | Not | Joined | Unknown
+Condition = Compare | At | IsIn | Pair | Truths | Always | Test | Not | Joined | Unknown
 
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -223,7 +233,7 @@ def _text(condition: Condition, names: Names, hashed: bool) -> tuple[str, bool] 
             return None
         inner = _text(condition.of, names, hashed)
         return (f"~({inner[0]})", True) if inner is not None and inner[1] else None
-    if isinstance(condition, Unknown | Pair | Truths | Always) or condition.column not in names:
+    if isinstance(condition, Unknown | At | Pair | Truths | Always) or condition.column not in names:
         return None
     name, dtype = names[condition.column]
     if isinstance(condition, Test):
@@ -326,6 +336,9 @@ def expression(condition: Condition, schema: Any) -> Any:
     if isinstance(condition, Pair):
         return _said(condition.op, pc.field(condition.left), pc.field(condition.right))
     field = pc.field(condition.column)
+    if isinstance(condition, At):
+        time = pa.scalar(condition.microseconds, pa.timestamp("us"))
+        return _said(condition.op, field, pc.scalar(time))
     if isinstance(condition, IsIn | Compare) and pa.types.is_unsigned_integer(
         schema.field(condition.column).type
     ):

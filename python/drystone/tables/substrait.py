@@ -13,6 +13,7 @@ from typing import Any
 from drystone.tables.filters import (
     TURNED,
     Always,
+    At,
     Compare,
     Condition,
     IsIn,
@@ -30,11 +31,17 @@ _DEPTH = 200
 # Fields of a literal: the bits of a varint, or the format of fixed bytes.
 _INTEGERS = {2: 32, 3: 32, 5: 32, 7: 64}
 _FLOATS = {10: "<f", 11: "<d"}
+_TIME = 14
 
 
 class _Column:
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+class _Time:
+    def __init__(self, microseconds: int) -> None:
+        self.microseconds = microseconds
 
 
 def condition(encoded: bytes, names: Sequence[str]) -> Condition:
@@ -138,6 +145,8 @@ def _called(name: str, arguments: list[Any], names: Sequence[str]) -> Condition:
             return Truths(op, _as_condition(left, names), _as_condition(right, names))
         if isinstance(right, _Column):
             left, right, op = right, left, TURNED[op]
+        if isinstance(left, _Column) and isinstance(right, _Time):
+            return At(op, names[left.number], right.microseconds)
         if isinstance(left, _Column) and isinstance(right, bool | int | float):
             return Compare(op, names[left.number], right)
     return Unknown()
@@ -187,9 +196,9 @@ def _literal(data: bytes) -> Any:
     for field, values in _fields(data).items():
         if field == 1:
             return bool(values[0])
-        if field in _INTEGERS:
-            value = values[0]
-            return value - 2**64 if value >= 2**63 else value
+        if field in _INTEGERS or field == _TIME:
+            value = values[0] - 2**64 if values[0] >= 2**63 else values[0]
+            return _Time(value) if field == _TIME else value
         if field in _FLOATS:
             return struct.unpack(_FLOATS[field], values[0])[0]
         if field == 29:

@@ -571,3 +571,33 @@ def test_steps_without_a_block_of_the_columns_have_no_rows(tmp_path):
         )
         assert c.table(where="u > 1.5", columns=["T"]).count() == 4
         assert c.table().count() == 24
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_nan_beside_times_is_the_engine_s(tmp_path, unit):
+    """Symptom: DataFusion, for which NaN is the greatest number, lost it beside a condition on a time."""
+    times = np.arange("2020-01-01", "2020-01-11", dtype="M8[D]").astype(f"M8[{unit}]")
+    with dry.create(tmp_path / "run.dry", durability="memory") as c:
+        c.create_variable("t", data=times, dims=("i",))
+        c.create_variable("p", data=np.where(np.arange(10) % 3 == 0, np.nan, np.arange(10.0)), dims=("i",))
+    data = dry.open(tmp_path / "run.dry").dataset(columns=["t", "p"])
+    local = data.to_table()
+    limit = pa.scalar(
+        times[4].item() if unit != "ns" else times[4].astype("M8[us]").item(), pa.timestamp("us")
+    )
+    for condition in (
+        (pc.field("t") > limit) & (pc.field("p") > 5),
+        (pc.field("t") <= limit) | (pc.field("p") >= 8),
+        (pc.scalar(limit) < pc.field("t")) & ~(pc.field("p") > 7),
+        pc.field("t") == limit,
+    ):
+        assert data.to_table(filter=condition).equals(local.filter(condition)), str(condition)
+    datafusion = pytest.importorskip("datafusion")
+    session = datafusion.SessionContext()
+    session.register_dataset("cells", data)
+    session.register_record_batches("own", [local.to_batches()])
+    day = "TIMESTAMP '2020-01-05'"
+    for where, rows in ((f"t > {day} AND p > 5", 4), (f"t <= {day} OR p >= 8", 8)):
+        for name in ("cells", "own"):
+            found = session.sql(f"select count(*) as n from {name} where {where}").to_pydict()
+            assert found["n"] == [rows], (name, where)

@@ -266,7 +266,13 @@ impl Catalog {
             for page in self.pages() {
                 match self.listed(std::slice::from_ref(&page)) {
                     Ok(found) => listed.extend(found),
-                    Err(e) => report.failed.push((page.at.key(), e)),
+                    Err(e) => {
+                        let lost = match page.at.live() {
+                            1 => "1 container is listed no more: add it again".to_owned(),
+                            n => format!("{n} containers are listed no more: add them again"),
+                        };
+                        report.failed.push((page.at.key(), Error::new(e.kind(), format!("{lost}: {e}"))));
+                    }
                 }
             }
             let is_merged = report.failed.iter().any(|(_, e)| is_missing(e));
