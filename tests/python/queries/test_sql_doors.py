@@ -538,10 +538,12 @@ def test_long_sets_and_chains_limit_the_read_by_their_range(tmp_path):
         "a NaN for one"
     )
     assert data.count_rows(~pc.field("i").isin(wanted)) == 20000 - len(wanted)
+    # The form in which pyarrow shows a filter to others doubles with each level.
     chain = pc.field("i") == wanted[0]
-    for value in wanted[1:700]:
+    for count, value in enumerate(wanted[1:200], 2):
         chain = chain | (pc.field("i") == value)
-    assert data.count_rows(chain & (pc.field("p") >= 0)) == 700
+        if count in (5, 12, 30, 200):
+            assert data.count_rows(chain & (pc.field("p") >= 0)) == count
     duckdb = pytest.importorskip("duckdb")
     cells = c.dataset(columns=["i", "p"])  # noqa: F841 (DuckDB finds it by its name)
     many = ", ".join(map(str, wanted))
