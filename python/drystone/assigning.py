@@ -55,6 +55,8 @@ class Assigned:
         self._settler: tuple[int, int] | None = None
         self._steps = False
         self._ends: dict[str, list[int]] = {}
+        # The variables with steps among these: all have the same step axis.
+        self._stepped: set[str] = set()
         self._process = self._settled_by = os.getpid()
         _all.add(self)
         self.elsewhere: tuple[str, tuple[tuple[str, str], ...]] | None = None
@@ -200,10 +202,12 @@ class Assigned:
             if container is not None:
                 container.commit()
 
-    def reached(self, container: Container, path: str, end: Sequence[int]) -> None:
+    def reached(self, container: Container, path: str, end: Sequence[int], has_steps: bool) -> None:
         """Record the end of an invisible box, so that appended cells go behind it."""
         path = container._handle.followed(path) or path
         with self._changed:
+            if has_steps:
+                self._stepped.add(path)
             known = self._ends.setdefault(path, [0] * len(end))
             known[:] = map(max, known, end)
 
@@ -211,7 +215,10 @@ class Assigned:
         """The shape of a variable, including assigned values that are not yet visible."""
         path = container._handle.followed(path) or path
         with self._changed:
-            ends = self._ends.get(path, ())
+            ends = list(self._ends.get(path, ()))
+            if reading.has_steps:
+                others = (self._ends[other][0] for other in self._stepped)
+                ends[:1] = [max(others, default=0)]
             return tuple(
                 map(max, itertools.zip_longest(reading.shape, ends[: len(reading.shape)], fillvalue=0))
             )
@@ -222,6 +229,7 @@ class Assigned:
             for path, end in ends.items():
                 if self._ends.get(path) == end:
                     del self._ends[path]
+                    self._stepped.discard(path)
 
     @contextmanager
     def behind(self, container: Container, path: str, axis: int, count: Sequence[int]) -> Iterator[list[int]]:
@@ -231,6 +239,8 @@ class Assigned:
             reading = container._handle.reading(path)
             there = (reading.steps()[-1:] or [-1])[0] + 1 if reading.has_steps else reading.shape[axis]
             ends = self._ends.setdefault(known, [0] * len(count))
+            if reading.has_steps:
+                self._stepped.add(known)
             start = max(there, ends[axis])
             ends[axis] = start + count[axis]
             self._busy += (
@@ -387,12 +397,14 @@ def _write(container: Container, path: str, member: str | None, boxes: Iterable[
     with assigned.writer(reading.has_steps) as writer:
         for start, array in boxes:
             if grows:
-                assigned.reached(container, path, [at + n for at, n in zip(start, array.shape, strict=True)])
+                end = [at + n for at, n in zip(start, array.shape, strict=True)]
+                assigned.reached(container, path, end, reading.has_steps)
             if not reading.has_steps:
                 put(writer, start, array)
                 continue
-            for step, block in enumerate(array, start[0]):
-                steps.setdefault(step, []).append((start[1:], block))
+            for n in range(len(array)):
+                # Not array[n], which of one text or list is no array.
+                steps.setdefault(start[0] + n, []).append((start[1:], array[n, ...]))
         for step, blocks in steps.items():
             with writer.step(step):
                 for start, block in blocks:

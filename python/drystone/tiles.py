@@ -178,6 +178,8 @@ def _beyond(tile: npt.NDArray[Any], inside: Sequence[slice], value: Any) -> None
             (slice(0, own.start), slice(own.start, own.start + 1)),
             (slice(own.stop, None), slice(own.stop - 1, own.stop)),
         ):
+            if beyond.start == tile.shape[d] or beyond.stop == 0:
+                continue
             cells = (*before, beyond, *inside[d + 1 :])
             tile[cells] = tile[(*before, nearest, *inside[d + 1 :])] if value is None else value
 

@@ -333,7 +333,8 @@ class Variable(expr.Operators):
                 wide, *bound = reading.read_box(step, offset, count, None)
                 return wide, ErrorBound(*bound)
 
-            narrow, bounded = narrowing.read(reading, f'"{self._path}"', act, out)
+            most = self._most(max_error, relative)
+            narrow, bounded = narrowing.read(reading, f'"{self._path}"', act, most, out)
             values = narrow if given is None else given
             return (values, bounded) if return_bound else values
         values, *bound = reading.read_box(step, offset, count, out)
@@ -435,8 +436,9 @@ class Variable(expr.Operators):
         reading = self._reading_to(max_error, relative, precision)
         if narrowing.is_narrow(dtype, reading, f'"{self._path}"'):
             points = selection.points(coords, reading.shape)
+            most = self._most(max_error, relative)
             found = narrowing.read(
-                reading, f'"{self._path}"', lambda reading: views.read_bounded(reading, points), out
+                reading, f'"{self._path}"', lambda reading: views.read_bounded(reading, points), most, out
             )
             return found if return_bound else found[0]
         values, bound = views.read_bounded(reading, selection.points(coords, reading.shape), out)
@@ -450,6 +452,12 @@ class Variable(expr.Operators):
         if max_error is None and not relative and precision is None:
             return reading
         return reading.with_precision(max_error, relative, precision)
+
+    def _most(self, max_error: float | None, relative: bool) -> tuple[float | None, bool]:
+        """The requested error, of a read or of `within`, and whether it is relative."""
+        if max_error is None and self._precision is not None:
+            return self._precision[:2]
+        return max_error, relative
 
     @property
     def learnt(self) -> tuple[tuple[int, tuple[int, ...]], ...]:

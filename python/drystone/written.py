@@ -112,7 +112,7 @@ def _fill(
     """Store the written boxes of a box with `found` written cells."""
     if not found:
         return
-    if found == _cells(box):
+    if found >= _cells(box):
         mask[tuple(slice(a - o, b - o) for a, b, o in zip(*box, origin, strict=True))] = True
         return
     one, two = halves(box)

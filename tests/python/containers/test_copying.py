@@ -623,3 +623,25 @@ def test_the_source_is_not_overwritten_by_another_address(tmp_path):
             ):
                 for _ in range(2):
                     c.copy(target, overwrite=True, storage_options=options).close()
+
+
+def test_a_copy_of_a_published_container_has_no_invented_cells(tmp_path):
+    """Symptom: unwritten cells were copied as written ones, with the fill value, or the copy never ended."""
+    random = np.random.default_rng(11)
+    with dry.create(tmp_path / "run.dry") as c:
+        T = c.create_variable("T", "i4", (64, 64), fill_value=-5)
+        with c.writer() as w:
+            for n in range(40):
+                w.put("T", np.full((1, 1), n, "i4"), offset=tuple(random.integers(0, 64, 2)))
+                c.create_variable(f"between{n}", "f8", (1000,))
+                w.put(f"between{n}", random.random(1000))
+        c.publish()
+        T.resize((60, 64))
+        T.resize((64, 64))
+        with pytest.warns(dry.DrystoneWarning, match="what was published"):
+            other = c.copy(tmp_path / "copy.dry")
+        with other:
+            assert np.array_equal(other["T"][...], T[...])
+            for text in ("T < 0", "T >= 0"):
+                assert other.query(text).count() == c.query(text).count(), text
+            assert other["T"].statistics().min >= 0

@@ -419,3 +419,14 @@ def test_a_text_of_fixed_length_alone_is_published(path, dtype, text):
         c.publish()
         stored = np.asarray(by_zarr(c, "s"), dtype)
     same(stored, np.array(text, dtype))
+
+
+def test_an_array_of_fewer_dimensions_replaces_a_published_one(tmp_path):
+    """Symptom: "'zarr/b/c/0' is not a valid key: it is the folder of other objects", at the first attempt."""
+    with dry.create(tmp_path / "run.dry") as c:
+        for values in (np.ones((4, 4)), np.arange(5.0), np.ones((2, 3, 4)), np.arange(3.0), np.float64(7)):
+            if "b" in c:
+                c.delete("b")
+            c["b"] = values
+            c.publish()
+            assert np.array_equal(zarr.open_array(c.path + "/zarr/b", mode="r")[...], values)

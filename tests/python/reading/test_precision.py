@@ -350,6 +350,23 @@ def test_float64_is_read_as_the_nearest_float32_within_the_stated_bound(tmp_path
         assert np.array_equal(T.read(dtype="f8"), values, equal_nan=True), "its own dtype is no conversion"
 
 
+def test_rounding_by_more_than_the_requested_error_is_refused(tmp_path):
+    """Symptom: `dtype="f4"` ignored `max_error`."""
+    with dry.create(tmp_path / "run.dry") as c:
+        c["p"] = np.linspace(1, 2, 1000)
+        T = c["p"]
+        ways = (
+            lambda error, **more: T.read(dtype="f4", max_error=error, **more),
+            lambda error, **more: T.within(error, **more).read(dtype="f4"),
+            lambda error, **more: T.read_points(np.arange(1000)[:, None], dtype="f4", max_error=error, **more),
+        )
+        for way in ways:
+            for more in ({}, {"relative": True}):
+                with pytest.raises(InvalidArgumentError, match="max_error"):
+                    way(1e-12, **more)
+                assert np.array_equal(way(1e-6, **more), np.linspace(1, 2, 1000).astype("f4"))
+
+
 def test_the_rounding_adds_to_what_a_lossy_transform_lost(tmp_path):
     c, T, values = written(tmp_path, "f8", "bitround:20,shuffle,zstd:1")
     with c:

@@ -193,3 +193,52 @@ def test_values_without_step_that_a_dead_program_left_are_older(tmp_path, shown_
         assert (c["T"][...] == 20).all()
     with dry.open(path) as c:
         assert (c["T"][...] == 20).all()
+
+
+def test_assignments_know_the_steps_that_wait_of_other_variables(tmp_path):
+    """Symptom: `b[-1]` was an earlier step, and `b[...]` some steps only, while steps of `a` waited for their commit."""
+    with dry.create(tmp_path / "run.dry") as c:
+        a, b = (c.create_variable(name, "f8", (2,), steps=True) for name in "ab")
+        a[0:3] = 1
+        b[0:3] = 1
+        c.commit()
+        a[3:5] = 2
+        b[...] = 7
+        b[-1] = 9
+        assert b[...][:, 0].tolist() == [7, 7, 7, 7, 9]
+        a.append(np.full(2, 5.0))
+        b[-1] = 4
+        assert b[...][:, 0].tolist() == [7, 7, 7, 7, 9, 4]
+        assert a[...][:, 0].tolist() == [1, 1, 1, 2, 2, 5]
+
+
+def test_what_a_batch_would_cut_is_refused(tmp_path):
+    """Symptom: values that were put after a `resize` of the batch were cut by it."""
+    with dry.create(tmp_path / "run.dry") as c:
+        a = c.create_variable("a", "f8", (None,))
+        a[0:4] = [1, 2, 3, 4]
+        c.commit()
+        with c.batch():
+            a[0] = 5
+            a.resize([1])
+            with pytest.raises(dry.InvalidArgumentError, match="the open batch cuts"):
+                a.append([7.0, 8.0])
+            with pytest.raises(dry.InvalidArgumentError, match="the open batch cuts"):
+                a[0:2] = 8
+        assert a[...].tolist() == [5]
+        a.append([7.0, 8.0])
+        assert a[...].tolist() == [5, 7, 8]
+
+
+def test_texts_and_lists_in_members_of_single_records_with_steps(tmp_path):
+    """Symptom: "'str' object has no attribute 'shape'"."""
+    record = np.dtype([("n", "i4"), ("name", str), ("hits", dry.ragged("f4"))])
+    with dry.create(tmp_path / "run.dry") as c:
+        v = c.create_variable("v", record, (), steps=True)
+        v["n"][0:3] = [1, 2, 3]
+        v["name"][0] = "q"
+        v["name"][1:3] = np.array(["r", "s"], object)
+        v["hits"][2] = np.array([1, 2], "f4")
+        assert list(v["name"][...]) == ["q", "r", "s"]
+        assert v["n"][...].tolist() == [1, 2, 3]
+        assert [list(one) for one in v["hits"][...]] == [[], [], [1, 2]]

@@ -36,12 +36,13 @@ impl Batch {
     }
 
     /// The effect of the batch on the variable at a path. `None` if the path will denote the same variable after the
-    /// batch.
+    /// batch, with all cells that are put until then.
     pub(crate) fn what_becomes_of(&self, path: &str) -> Option<&'static str> {
         let one = |v: &Variable| (v.id, v.uid);
-        let (before, after) = (self.base.resolve(path).map(one), self.preview.resolve(path).map(one));
-        match (before, after) {
-            _ if before == after => None,
+        let (before, after) = (self.base.resolve(path), self.preview.resolve(path));
+        let cuts = before.map(|v| &v.clips) != after.map(|v| &v.clips);
+        match (before.map(one), after.map(one)) {
+            (before, after) if before == after => cuts.then_some("cuts"),
             (None, _) => Some("makes"),
             (_, None) => Some("takes away"),
             _ => Some("replaces"),

@@ -171,6 +171,8 @@ impl Container {
             there
         } else {
             clear::replaced(store, &there, &replaced, sync)?;
+            // A shard may have the name of a folder that is empty now.
+            store.sweep(ROOT, Duration::ZERO)?;
             Published::load(store, &self.inner.identity.uuid)?
         };
 
