@@ -196,7 +196,7 @@ def test_values_without_step_that_a_dead_program_left_are_older(tmp_path, shown_
 
 
 def test_assignments_know_the_steps_that_wait_of_other_variables(tmp_path):
-    """Symptom: `b[-1]` was an earlier step, and `b[...]` some steps only, while steps of `a` waited for their commit."""
+    """Symptom: `b[-1]` was an earlier step, and `b[...]` only some steps, while steps of `a` waited."""
     with dry.create(tmp_path / "run.dry") as c:
         a, b = (c.create_variable(name, "f8", (2,), steps=True) for name in "ab")
         a[0:3] = 1
