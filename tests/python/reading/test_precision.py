@@ -358,11 +358,13 @@ def test_rounding_by_more_than_the_requested_error_is_refused(tmp_path):
         ways = (
             lambda error, **more: T.read(dtype="f4", max_error=error, **more),
             lambda error, **more: T.within(error, **more).read(dtype="f4"),
-            lambda error, **more: T.read_points(np.arange(1000)[:, None], dtype="f4", max_error=error, **more),
+            lambda error, **more: T.read_points(
+                np.arange(1000)[:, None], dtype="f4", max_error=error, **more
+            ),
         )
         for way in ways:
             for more in ({}, {"relative": True}):
-                with pytest.raises(InvalidArgumentError, match="max_error"):
+                with pytest.raises(dry.InvalidArgumentError, match="max_error"):
                     way(1e-12, **more)
                 assert np.array_equal(way(1e-6, **more), np.linspace(1, 2, 1000).astype("f4"))
 
