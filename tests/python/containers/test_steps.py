@@ -239,3 +239,22 @@ def test_a_run_may_be_given(container, T):
             assert w.run == 77
             put_steps(w, {0: 1})
     assert container.commit().changed
+
+
+def test_steps_that_a_resize_cut_away_are_steps_no_more(tmp_path):
+    """Symptom: `gc(keep=1)` changed `steps`, and so the step to which `append` writes."""
+    with dry.create(tmp_path / "run.dry") as c:
+        a = c.create_variable("a", "f8", (None,), steps=True)
+        c.create_variable("b", "f8", (), steps=True)[0:6] = 1
+        a[0, 0:2] = 1
+        a[5, 4:6] = 2
+        assert a.steps == [0, 5]
+        a.resize([3])
+        assert a.steps == [0]
+        c.gc(keep=1)
+        assert a.steps == [0]
+        a[3, 2] = 4
+        assert a.steps == [0, 3]
+        a.append(np.full(3, 7.0))
+        assert a.steps == [0, 3, 4]
+        assert c.steps == [0, 1, 2, 3, 4, 5]

@@ -73,7 +73,22 @@ impl Reading {
         let shows = |key: u64, commit: u64| key > 0 && commit >= hidden.hidden_below(key - 1);
         let keys = tree::key_steps(&self.inner.pages, root, self.variable.id, &shows);
         let keys = keys.map_err(|e| self.reason(e))?;
-        Ok(keys.into_iter().filter(|key| *key > 0).map(|key| key - 1).collect())
+        let mut steps: Vec<u64> = keys.into_iter().filter(|key| *key > 0).map(|key| key - 1).collect();
+        if !self.variable.clips.is_empty() {
+            let shown = steps.iter().map(|step| self.shows(*step)).collect::<Result<Vec<bool>>>();
+            let mut shown = shown.map_err(|e| self.reason(e))?.into_iter();
+            steps.retain(|_| shown.next().unwrap_or(false));
+        }
+        Ok(steps)
+    }
+
+    /// Whether a block of a step has cells within the shape, to which a resize may have cut it.
+    fn shows(&self, step: u64) -> Result<bool> {
+        let entries = self.entries(&Axis { start: step, step: 1, count: 1 }, None)?;
+        Ok(entries.values().flatten().any(|entry| {
+            let limit = self.limit(entry);
+            (0..usize::from(entry.ndim)).all(|d| entry.offset[d] < limit[d])
+        }))
     }
 
     /// Whether the variable, which is stored and has steps, has a block in a step.
