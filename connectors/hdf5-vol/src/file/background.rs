@@ -407,7 +407,10 @@ impl FileState {
         match &self.failed {
             None => Ok(()),
             Some(f) => Err(Failure {
-                message: format!("{}; nothing written since the last flush is kept: close the file and open it again", f.message),
+                message: format!(
+                    "{}; nothing written since the last flush is kept: close the file and open it again",
+                    f.message
+                ),
                 ..f.clone()
             }),
         }
