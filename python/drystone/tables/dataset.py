@@ -67,7 +67,11 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         return self._scan(columns, filter, self._nan or "greatest", options)
 
     def _scan(self, columns: Any, filter_: Any, order: _Order, options: dict[str, Any]) -> Any:
-        table, exact = self._pushed(columns, filter_, order)
+        needed = set(self._schema.names) if columns is None or isinstance(columns, dict) else set(columns)
+        table, exact = self._pushed(needed, filter_, order)
+        return self._scanner(table, columns, exact, options)
+
+    def _scanner(self, table: Table, columns: Any, exact: Any, options: dict[str, Any]) -> Any:
         self._last = table
         kept = {
             name: options[name] for name in ("batch_size", "use_threads", "memory_pool") if name in options
@@ -75,9 +79,8 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
         reader = pa.RecordBatchReader.from_stream(table)
         return pads.Scanner.from_batches(reader, columns=columns, filter=exact, **kept)
 
-    def _pushed(self, columns: Any, filter_: Any, order: _Order) -> tuple[Table, Any]:
-        """The table to read, and the filter to apply to its rows."""
-        needed = set(self._schema.names) if columns is None or isinstance(columns, dict) else set(columns)
+    def _pushed(self, needed: set[str], filter_: Any, order: _Order) -> tuple[Table, Any]:
+        """The table to read for these columns, and the filter to apply to its rows."""
         if filter_ is None:
             return self._table.narrowed(None, [n for n in self._schema.names if n in needed]), None
         condition = self._decoded(filter_)
@@ -144,18 +147,11 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
 
     def count_rows(self, filter: Any = None, **options: Any) -> int:
         """The number of rows that satisfy a filter, in pyarrow's order of NaN."""
-        order = self._nan or "arrow"
-        if filter is None:
-            self._last = self._table
-            return self._table.count()
-        condition = self._decoded(filter)
-        used = _columns(condition)
-        columns = None if used is None else sorted(used)
-        table, exact = self._pushed(columns, filter, order)
+        table, exact = self._pushed(set(), filter, self._nan or "arrow")
         if exact is None:
             self._last = table
             return table.count()
-        found: int = self._scan(columns, filter, order, options).count_rows()
+        found: int = self._scanner(table, table.names, exact, options).count_rows()
         return found
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> Any:
@@ -172,7 +168,7 @@ class CellDataset(pads.Dataset):  # type: ignore[misc]
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
         """All rows in another order, in memory."""
-        return pads.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+        return self._in_memory().sort_by(sorting, **options)
 
     def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> Any:
         """All rows joined with those of another dataset, in memory."""
@@ -224,7 +220,7 @@ class CellFragment:
         return self._dataset.partition_expression
 
     def _may_have(self, filter_: Any) -> bool:
-        table, _ = self._dataset._pushed(None, filter_, "greatest")
+        table, _ = self._dataset._pushed(set(), filter_, "greatest")
         return table.bounds()[1] > 0
 
     def scanner(self, schema: Any = None, columns: Any = None, filter: Any = None, **options: Any) -> Any:
