@@ -1,5 +1,7 @@
 """Guarantees of queries: shapes and dtypes of answers, decisions from statistics without reading, helpful errors."""
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -370,3 +372,30 @@ def test_what_statistics_decide_in_an_alternative_is_not_read(tmp_path):
             assert q.report.bytes <= least * one * 1.02, text
             assert np.array_equal(q.values("u"), u[wanted]), text
             assert np.array_equal(q.values("v"), v[wanted]), text
+
+
+def test_texts_in_csv_are_those_that_were_stored(tmp_path):
+    """Symptom: the field of `a` was `\"\"\"a\"\"\"`, a literal in quotes."""
+    texts = ["a", 'q"q', "", "x,y", "größe"]
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("n", data=np.arange(5), dims=("i",))
+        c.create_variable("u", "U6", (5,), dims=("i",))[...] = texts
+        c.create_variable("s", "S6", (5,), dims=("i",))[...] = [
+            text.encode("ascii", "replace") for text in texts
+        ]
+    command = [
+        sys.executable,
+        "-m",
+        "drystone",
+        "query",
+        tmp_path / "run.dry",
+        "n >= 0",
+        "--csv",
+        "--columns",
+        "u,s",
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = list(csv.reader(io.StringIO(said)))
+    assert rows[0] == ["i", "u", "s"]
+    assert [row[1] for row in rows[1:]] == texts
+    assert [row[2] for row in rows[1:]] == ["a", 'q"q', "", "x,y", "gr??e"]

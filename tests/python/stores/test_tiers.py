@@ -13,6 +13,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import drystone as dry
@@ -848,3 +849,53 @@ def test_after_a_recovery_beside_waiting_nodes_others_drain_and_flush(
                         w.put("a", data(step))
             c.commit()
             assert [np.array_equal(c["a"][step], data(step)) for step in range(2)] == [True, True]
+
+
+SECOND_RUN = """
+import sys
+import numpy as np
+import drystone as dry
+c = dry.open(sys.argv[1], "r+", tiers=[sys.argv[2]])
+with c.writer(rank=0, nranks=1) as w, w.step(int(sys.argv[3])):
+    w.put("T", np.full(4096, 7, "f4"))
+print("put", flush=True)
+sys.stdin.readline()
+c.close()
+"""
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_handle_finds_the_tier_of_a_later_run(tmp_path, monkeypatch, mode):
+    """Symptom: the step of a second run was said to be lost, and `recover` gave it up. Cause: the first run had removed
+    its empty folder in the tier, and the handle looked into the removed one."""
+    home, tier = str(tmp_path / "run.dry"), str(tmp_path / "tier")
+
+    @contextmanager
+    def running(step):
+        command = [sys.executable, "-c", SECOND_RUN, home, tier, str(step)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout.readline() == "put\n"
+            yield
+            run.stdin.close()
+            assert run.wait(60) == 0
+
+    with dry.create(home, tiers=[tier]) as c:
+        c.create_variable("T", dtype="f4", shape=(4096,), steps=True)
+    with running(0):
+        reader = dry.open(home, mode)
+        assert (reader["T"][0] == 7).all()
+    assert not list(Path(tier).iterdir())
+    monkeypatch.setenv("DRYSTONE_DRAIN", "hold")
+    with reader, running(1):
+        reader.refresh()
+        assert (reader["T"][1] == 7).all()
+        assert reader.levels()[1] == "node"
+        assert not any(part.missing for part in reader.staged)
+        assert not reader.verify().damage
+        if mode == "r+":
+            reader.recover()
+        assert list(reader.steps) == [0, 1]
+    monkeypatch.delenv("DRYSTONE_DRAIN")
+    with dry.open(home, "r+", tiers=[tier]) as c:
+        c.drain()
+        assert (c["T"][1] == 7).all()

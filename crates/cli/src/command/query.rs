@@ -175,7 +175,7 @@ fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result
                 texts.push(if unwritten {
                     String::new()
                 } else {
-                    field(&element::text((dtype, meaning.as_ref()), shape, bytes))
+                    cell((dtype, meaning.as_ref()), shape, bytes)
                 });
             }
             output.line(&texts.join(if asked.csv { "," } else { " " }));
@@ -201,6 +201,16 @@ fn axes(query: &Query) -> Vec<String> {
         None => format!("axis_{axis}"),
     };
     query.has_steps().then(|| "step".to_owned()).into_iter().chain((0..grid).map(of)).collect()
+}
+
+/// An element as a CSV field: a text without the quotes and escapes of a literal, an empty one as two quotes.
+fn cell((dtype, meaning): (&DType, Option<&Meaning>), shape: &[u64], bytes: &[u8]) -> String {
+    let is_text = shape.is_empty() && matches!(dtype, DType::Bytes(_) | DType::Unicode(_));
+    match element::json((dtype, meaning), shape, bytes) {
+        Json::Text(text) if is_text && text.is_empty() => "\"\"".into(),
+        Json::Text(text) if is_text => field(&text),
+        _ => field(&element::text((dtype, meaning), shape, bytes)),
+    }
 }
 
 /// A CSV field, quoted where necessary.

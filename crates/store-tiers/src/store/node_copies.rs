@@ -1,6 +1,7 @@
 //! Finds and reads parts that this handle did not write: in tiers of this node, at home, or in tiers of another node.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +40,27 @@ enum Opened {
 
 /// Folders of tiers on this node that registrations name, opened for reading.
 #[derive(Debug, Default)]
-pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Arc<dyn Store>>>);
+pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Known>>);
+
+/// An opened folder.
+#[derive(Debug, Clone)]
+struct Known {
+    store: Arc<dyn Store>,
+    identity: Identity,
+    threads: Arc<Threads>,
+}
+
+/// Device and inode. The last handle of a run removes its empty folder, and the next run makes another one.
+type Identity = (u64, u64);
+
+/// The identity of a folder; `None` if there is none.
+fn identity(folder: &Path) -> std::io::Result<Option<Identity>> {
+    match std::fs::metadata(folder) {
+        Ok(found) => Ok(Some((found.dev(), found.ino()))),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
 
 impl Folders {
     /// The store in a container's folder of a tier, if there is one.
@@ -51,30 +72,36 @@ impl Folders {
     }
 
     fn look(&self, folder: &Path) -> Opened {
-        let mut known = guard(&self.0);
-        if let Some(store) = known.get(folder) {
-            return Opened::Store(store.clone());
-        }
-        let threads = Arc::new(Threads::default());
-        let own = folder.to_path_buf();
+        let known = guard(&self.0).get(folder).cloned();
+        let threads = known.as_ref().map_or_else(Arc::default, |known| known.threads.clone());
+        let before = known.as_ref().map(|known| known.identity);
+        let parts = parts_of(folder);
         let opened = threads.ask(PATIENCE, move || {
-            let parts = parts_of(&own);
-            match LocalStore::open(parts.clone(), true) {
-                Ok(store) => Some(Some((store, is_memory(&own)))),
-                Err(_) => std::fs::metadata(parts).is_err_and(|e| is_absent(&e)).then_some(None),
+            let found = identity(&parts).ok()?;
+            if found.is_none() || found == before {
+                return Some((found, None));
             }
+            let store = LocalStore::open(parts.clone(), true).ok()?;
+            let same = identity(&parts).is_ok_and(|now| now == found);
+            same.then(|| (found, Some((store, is_memory(&parts)))))
         });
-        let (store, is_memory) = match opened.flatten() {
-            Some(Some(opened)) => opened,
-            Some(None) => return Opened::Absent,
-            None => return Opened::Silent,
-        };
-        let store: Arc<dyn Store> = match is_memory {
-            true => Arc::new(store),
-            false => Arc::new(Patient::new(Arc::new(store), threads, PATIENCE)),
-        };
-        known.insert(folder.to_path_buf(), store.clone());
-        Opened::Store(store)
+        match opened.flatten() {
+            None => Opened::Silent,
+            Some((None, _)) => {
+                guard(&self.0).remove(folder);
+                Opened::Absent
+            }
+            Some((Some(_), None)) => known.map_or(Opened::Absent, |known| Opened::Store(known.store)),
+            Some((Some(identity), Some((store, is_memory)))) => {
+                let store: Arc<dyn Store> = match is_memory {
+                    true => Arc::new(store),
+                    false => Arc::new(Patient::new(Arc::new(store), threads.clone(), PATIENCE)),
+                };
+                let known = Known { store: store.clone(), identity, threads };
+                guard(&self.0).insert(folder.to_path_buf(), known);
+                Opened::Store(store)
+            }
+        }
     }
 }
 
