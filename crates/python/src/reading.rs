@@ -323,8 +323,8 @@ impl ReadingHandle {
     }
 
     /// Stored statistics of a step: blocks, cells, NaNs, minimum, maximum, histogram. The histogram is
-    /// (exponent, first, counts, infinities): bin i starts at (first + i) * 2^exponent. With `cells`, an indexing
-    /// expression without the step, those of what meets their box.
+    /// (exponent, first, counts, infinities): bin i starts at (first + i) * 2^exponent. `cells` is an indexing
+    /// expression without the step: only blocks and subchunks that meet the box around these cells count then.
     #[pyo3(signature = (step, cells=None))]
     fn statistics<'py>(
         &self,

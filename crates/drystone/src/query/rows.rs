@@ -1,4 +1,4 @@
-//! What statistics decide about each condition in each tile, with the reason and the cost: the rows of a plan.
+//! The rows of a plan: for each tile and condition, what statistics decide, why, and how many bytes are left to read.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::place::{Place, extents};
 use super::plan::{Known, Term, Tile};
 use crate::Result;
 
-/// What is known about one condition in one tile, before values are read.
+/// A row of a plan: one condition in one tile. No value was read for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRow {
     /// The step, if the cells have steps.
