@@ -199,10 +199,9 @@ class Query:
         limit = operator.index(limit)
         if limit < 0:
             raise InvalidArgumentError(f"limit is {limit}: a number of rows is 0 or more")
-        terms = [term.text for term in self.explain.terms]
         rows = self._handle.explain_rows(limit)
         return [
-            PlanRow(step, tuple(offset), tuple(shape), terms[term], decided, nbytes, why)
+            PlanRow(step, tuple(offset), tuple(shape), term, decided, nbytes, why)
             for step, offset, shape, term, decided, nbytes, why in rows
         ]
 

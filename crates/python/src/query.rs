@@ -20,8 +20,8 @@ pub(crate) struct QueryHandle {
 type TermItem = (String, u64, u64, u64, u64, u64, Option<String>);
 /// Cells; those with no, all and some hits; bytes; requests; terms; per term, cells tested and kept; the report
 /// as text.
-/// Step, first cell and extents of a tile, number of the term, decision, bytes, reason.
-type Row = (Option<u64>, Vec<u64>, Vec<u64>, usize, &'static str, u64, String);
+/// Step, first cell and extents of a tile, condition, decision, bytes, reason.
+type Row = (Option<u64>, Vec<u64>, Vec<u64>, String, &'static str, u64, String);
 type ReportItem = (u64, u64, u64, u64, u64, u64, Vec<TermItem>, Vec<(u64, u64)>, String);
 /// Rows; coordinates; values and masks of the variables.
 type BatchItem<'py> = (usize, Bound<'py, PyArray1<i64>>, Vec<Bytes<'py>>, Vec<Option<Bytes<'py>>>);
@@ -112,8 +112,7 @@ impl QueryHandle {
         Ok((plan.steps, (cells, none, all, some, bytes, requests, said, Vec::new(), text)))
     }
 
-    /// The first rows of the plan: step, first cell and extents of the tile, number of the term, decision, bytes,
-    /// reason.
+    /// The first rows of the plan.
     fn explain_rows(&self, py: Python<'_>, limit: usize) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         py.detach(|| {

@@ -80,15 +80,13 @@ fn explain(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Res
             rows.len() < most
         })?;
     }
-    let text = |number: usize| plan.summary.terms.get(number).map_or("", |term| &term.text);
     if !json {
         plan.to_string().lines().for_each(|line| output.line(&plain(line)));
         for PlanRow { step, offset, shape, term, decided, bytes, why } in rows {
             let step = step.map_or(String::new(), |step| format!("step {step} "));
             let ranges = offset.iter().zip(&shape).map(|(first, n)| format!("{first}+{n}"));
             let cells = ranges.collect::<Vec<_>>().join(", ");
-            let line =
-                format!("  {step}[{cells}] {}: {decided}, {}; {why}", text(term), quantity::bytes(bytes));
+            let line = format!("  {step}[{cells}] {term}: {decided}, {}; {why}", quantity::bytes(bytes));
             output.line(&plain(&line));
         }
         return Ok(OK);
@@ -98,7 +96,7 @@ fn explain(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Res
             ("step", row.step.map_or(Json::Null, Json::from)),
             ("offset", list(row.offset.iter().copied())),
             ("shape", list(row.shape.iter().copied())),
-            ("term", text(row.term).to_owned().into()),
+            ("term", row.term.clone().into()),
             ("decided", row.decided.to_owned().into()),
             ("bytes", row.bytes.into()),
             ("why", row.why.clone().into()),

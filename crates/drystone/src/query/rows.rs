@@ -18,8 +18,8 @@ pub struct PlanRow {
     pub offset: Vec<u64>,
     #[allow(missing_docs)]
     pub shape: Vec<u64>,
-    /// The number of the condition among the terms of the plan.
-    pub term: usize,
+    /// The condition.
+    pub term: String,
     /// How many cells satisfy it: `none`, `all`, or `some` if values must be read to know.
     pub decided: &'static str,
     /// The stored bytes of the subchunks whose values it needs; 0 if no value of the tile is read.
@@ -90,7 +90,7 @@ fn rows(terms: &[Term], known: &Known<'_>, lo: Place, hi: Place) -> Vec<PlanRow>
             step: None,
             offset: axes.iter().zip(lo).map(|(axis, at)| axis.cell(at)).collect(),
             shape: extents(&lo, &hi, axes.len()),
-            term: number,
+            term: term.text.clone(),
             decided: match truths[number] {
                 Truth::None => "none",
                 Truth::All => "all",
