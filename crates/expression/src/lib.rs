@@ -23,7 +23,7 @@
 //!   no stack;
 //! - no function panics or allocates beyond its limits, whatever the text or the bytes.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bounds;
 mod builder;

@@ -1,7 +1,8 @@
 //! The loops of operations over values that lie in the processor's cache. Pure.
 //!
-//! Loops have independent lanes, so that the compiler makes vectors of them. They are compiled for AVX2 as well, and
-//! the version is chosen at each call. Both versions give the same bits: no operation of theirs is fused or reordered.
+//! Loops have independent lanes, so that the compiler makes vectors of them.
+
+use drystone_vectorised::vectorised;
 
 /// Independent lanes of an extreme value.
 const LANES: usize = 16;
@@ -15,30 +16,6 @@ const WHOLE: f64 = (1_u64 << 52) as f64;
 const FEW: usize = 4096;
 /// Tables of such a histogram.
 const TABLES: usize = 4;
-
-/// Defines a function that is also compiled for AVX2.
-macro_rules! vectorised {
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block) => {
-        $(#[$doc])*
-        fn $name($($arg: $ty),*) $(-> $ret)? {
-            #[inline(always)]
-            fn plain($($arg: $ty),*) $(-> $ret)? $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2")]
-                fn wide($($arg: $ty),*) $(-> $ret)? {
-                    plain($($arg),*)
-                }
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the instructions were detected.
-                    return unsafe { wide($($arg),*) };
-                }
-            }
-            plain($($arg),*)
-        }
-    };
-}
 
 vectorised! {
     /// The least value, and whether there is a NaN.

@@ -4,7 +4,8 @@
 //! Operands lie in other registers, in inputs or in constants, so no step reads the register that it writes.
 
 use super::buffer::{Buffer, Typed};
-use super::number::{Number, compare};
+use super::kernel;
+use super::number::Number;
 use super::scratch::{Known, Place, Scratch};
 use super::{BLOCK, Column, ColumnMut, Input, bits};
 use crate::program::{Program, Step, StepId};
@@ -73,13 +74,13 @@ impl Block<'_> {
         self.cells.div_ceil(64)
     }
 
-    /// The numbers of a step.
+    /// The numbers of a step; of a constant, one.
     fn numbers<'s, T: Typed>(&'s self, scratch: &'s Scratch, step: StepId) -> &'s [T] {
         let values = match scratch.places[usize::from(step)] {
             Place::Input(i) => {
                 T::column(&self.inputs[usize::from(i)].values).get(self.start..).unwrap_or_default()
             }
-            Place::Constant(c) => T::buffer(&scratch.constants[usize::from(c)]),
+            Place::Constant(c) => return T::buffer(&scratch.constants[usize::from(c)]),
             Place::Register(r) => T::buffer(&scratch.registers[usize::from(r)]),
             Place::Nowhere => &[],
         };
@@ -104,14 +105,19 @@ impl Block<'_> {
         }
     }
 
+    /// The cells of a register that a step writes.
+    fn room<'r, T: Typed>(&self, register: &'r mut Buffer) -> &'r mut [T] {
+        T::buffer_mut(register).get_mut(..self.cells).unwrap_or_default()
+    }
+
     /// Runs the steps before `end`.
     pub(super) fn run(&self, scratch: &mut Scratch, end: usize) {
-        for (n, (step, dtype)) in self.program.steps().enumerate() {
+        for (n, &step) in self.program.steps.iter().enumerate() {
             if let Place::Register(r) = scratch.places[n]
                 && n < end
             {
                 let mut out = std::mem::take(&mut scratch.registers[usize::from(r)]);
-                self.step(scratch, step, dtype, &mut out);
+                self.step(scratch, n, &mut out);
                 scratch.registers[usize::from(r)] = out;
             }
             // The operands' values are still valid: a register is reused only after the last step that reads it.
@@ -126,8 +132,8 @@ impl Block<'_> {
 
     /// The last step, if it can write its numbers directly to the caller's memory, which saves a copy.
     pub(super) fn direct(&self) -> Option<usize> {
-        let last = self.program.steps().count().checked_sub(1)?;
-        let (step, dtype) = self.program.steps().last()?;
+        let last = self.program.steps.len().checked_sub(1)?;
+        let (step, dtype) = (self.program.steps[last], self.program.types[last]);
         let is_plain = match step {
             Step::Unary(op, _) => !matches!(op, Unary::Cast(_)),
             Step::Binary(..) => true,
@@ -138,25 +144,31 @@ impl Block<'_> {
 
     /// Computes the last step into the caller's memory.
     pub(super) fn put_last(&self, scratch: &Scratch, values: &mut ColumnMut<'_>) {
-        let Some((step, dtype)) = self.program.steps().last() else { return };
         let (from, end) = (self.start, self.start + self.cells);
+        let Some(last) = self.program.steps.len().checked_sub(1) else { return };
         for_numbers!(
-            dtype,
-            T => {
-                let out = T::room(values).get_mut(from..end).unwrap_or_default();
-                match step {
-                    Step::Unary(op, a) => T::unary(op, self.numbers::<T>(scratch, a), out),
-                    Step::Binary(op, a, b) => {
-                        T::binary(op, self.numbers::<T>(scratch, a), self.numbers::<T>(scratch, b), out);
-                    }
-                    _ => {}
-                }
-            },
+            self.program.types[last],
+            T => self.numbers_of(scratch, last, T::room(values).get_mut(from..end).unwrap_or_default()),
             {}
         );
     }
 
-    fn step(&self, scratch: &Scratch, step: Step, dtype: Type, out: &mut Buffer) {
+    /// Computes the numbers of a step whose operands have the type of its result.
+    fn numbers_of<T: Typed + Number>(&self, scratch: &Scratch, n: usize, out: &mut [T]) {
+        let of = |step| self.numbers::<T>(scratch, step);
+        match (&scratch.chains[n], self.program.steps[n]) {
+            (Some(chain), _) => {
+                let [a, b, c] = chain.of;
+                kernel::chain(chain, of(a), of(b), of(c), out);
+            }
+            (None, Step::Unary(op, a)) => kernel::unary(op, of(a), out),
+            (None, Step::Binary(op, a, b)) => kernel::binary(op, of(a), of(b), out),
+            _ => {}
+        }
+    }
+
+    fn step(&self, scratch: &Scratch, n: usize, out: &mut Buffer) {
+        let (step, dtype) = (self.program.steps[n], self.program.types[n]);
         match step {
             Step::Input(i) => {
                 if let (Column::Bool(bytes), Buffer::Bits(words)) = (&self.inputs[usize::from(i)].values, out)
@@ -164,16 +176,16 @@ impl Block<'_> {
                     bits::test(&bytes[self.start..][..self.cells], words, |byte| byte != 0);
                 }
             }
-            Step::Constant(value) => out.fill(value),
-            Step::Unary(op, a) => self.unary(scratch, op, a, dtype, out),
-            Step::Binary(op, a, b) => self.binary(scratch, op, a, b, out),
+            Step::Constant(_) => {}
+            Step::Unary(op, a) => self.unary(scratch, n, (op, a), out),
+            Step::Binary(op, a, b) => self.binary(scratch, n, (op, a, b), out),
             Step::Where(c, a, b) => {
                 let condition = self.bits(scratch, c);
                 for_numbers!(
                     dtype,
                     T => {
                         let (a, b) = (self.numbers::<T>(scratch, a), self.numbers::<T>(scratch, b));
-                        bits::choose(condition, a, b, T::buffer_mut(out));
+                        kernel::choose(condition, a, b, self.room(out));
                     },
                     {
                         let (a, b) = (self.bits(scratch, a), self.bits(scratch, b));
@@ -188,12 +200,12 @@ impl Block<'_> {
         }
     }
 
-    fn unary(&self, scratch: &Scratch, op: Unary, a: StepId, dtype: Type, out: &mut Buffer) {
-        let from = self.program.type_of(a);
+    fn unary(&self, scratch: &Scratch, n: usize, (op, a): (Unary, StepId), out: &mut Buffer) {
+        let (from, dtype) = (self.program.type_of(a), self.program.types[n]);
         match (op, out) {
             (Unary::Cast(_), out) => for_numbers!(
                 from,
-                T => T::cast(self.numbers::<T>(scratch, a), out, self.cells),
+                T => kernel::cast(self.numbers::<T>(scratch, a), out, self.cells),
                 for_numbers!(
                     dtype,
                     T => bits::spread(self.bits(scratch, a), T::buffer_mut(out), 0 as T, 1 as T),
@@ -205,18 +217,18 @@ impl Block<'_> {
             }
             (op, Buffer::Bits(out)) => for_numbers!(
                 from,
-                T => T::test(op, self.numbers::<T>(scratch, a), out),
+                T => kernel::test(op, self.numbers::<T>(scratch, a), out),
                 {}
             ),
-            (op, out) => for_numbers!(
+            (_, out) => for_numbers!(
                 dtype,
-                T => T::unary(op, self.numbers::<T>(scratch, a), T::buffer_mut(out)),
+                T => self.numbers_of::<T>(scratch, n, self.room(out)),
                 {}
             ),
         }
     }
 
-    fn binary(&self, scratch: &Scratch, op: Binary, a: StepId, b: StepId, out: &mut Buffer) {
+    fn binary(&self, scratch: &Scratch, n: usize, (op, a, b): (Binary, StepId, StepId), out: &mut Buffer) {
         let (from, other) = (self.program.type_of(a), self.program.type_of(b));
         match (from, other, out) {
             (Type::Bool, _, Buffer::Bits(out)) => {
@@ -241,15 +253,12 @@ impl Block<'_> {
             }
             (from, _, Buffer::Bits(out)) => for_numbers!(
                 from,
-                T => compare(op, self.numbers::<T>(scratch, a), self.numbers::<T>(scratch, b), out),
+                T => kernel::compare(op, self.numbers::<T>(scratch, a), self.numbers::<T>(scratch, b), out),
                 {}
             ),
             (from, _, out) => for_numbers!(
                 from,
-                T => {
-                    let (a, b) = (self.numbers::<T>(scratch, a), self.numbers::<T>(scratch, b));
-                    T::binary(op, a, b, T::buffer_mut(out));
-                },
+                T => self.numbers_of::<T>(scratch, n, self.room(out)),
                 {}
             ),
         }
@@ -290,7 +299,7 @@ impl Block<'_> {
         let result = self.program.result;
         macro_rules! copy {
             ($out:expr) => {
-                $out[self.start..][..self.cells].copy_from_slice(self.numbers(scratch, result))
+                kernel::copy(self.numbers(scratch, result), &mut $out[self.start..][..self.cells])
             };
         }
         match values {

@@ -66,7 +66,7 @@ macro_rules! typed {
             }
         }
 
-        /// Values of one block.
+        /// Values of one block, or the one number of a constant. Constant truth values fill a block.
         #[derive(Debug)]
         pub(super) enum Buffer {
             Bits(Vec<u64>),
@@ -74,10 +74,10 @@ macro_rules! typed {
         }
 
         impl Buffer {
-            pub(super) fn new(dtype: Type) -> Self {
+            pub(super) fn new(dtype: Type, cells: usize) -> Self {
                 match dtype {
                     Type::Bool => Buffer::Bits(vec![0; BLOCK / 64]),
-                    $(Type::$variant => Buffer::$variant(vec![Default::default(); BLOCK]),)*
+                    $(Type::$variant => Buffer::$variant(vec![Default::default(); cells]),)*
                 }
             }
 

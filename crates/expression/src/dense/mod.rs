@@ -9,7 +9,12 @@
 mod bits;
 mod block;
 mod buffer;
+mod chain;
+#[allow(unsafe_code, reason = "loops for the instructions that were detected")]
+mod kernel;
 mod number;
+#[allow(unsafe_code, reason = "an instruction that the compiler does not choose by itself")]
+mod pack;
 mod scratch;
 
 pub use buffer::{Column, ColumnMut};
@@ -21,8 +26,11 @@ use crate::program::Program;
 use crate::types::Type;
 use block::Block;
 
-/// Cells per block.
+/// The most cells of a block.
 pub const BLOCK: usize = 4096;
+
+/// Bytes of a block of one value. The values that a step reads and writes stay in the CPU's first cache.
+const REGISTER: usize = 8 << 10;
 
 /// Values of one input.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +63,9 @@ impl Program {
         let room = 64 * hits.len();
         self.accept(inputs, cells, scratch, room)?;
         let mut count = 0;
-        for start in (0..cells).step_by(BLOCK) {
-            let block = Block { program: self, inputs, start, cells: BLOCK.min(cells - start) };
+        let most = scratch.block;
+        for start in (0..cells).step_by(most) {
+            let block = Block { program: self, inputs, start, cells: most.min(cells - start) };
             block.run(scratch, usize::MAX);
             let out = &mut hits[start / 64..][..block.words()];
             out.copy_from_slice(&block.bits(scratch, self.result)[..block.words()]);
@@ -87,8 +96,9 @@ impl Program {
         }
         let room = values.count().min(64 * known.len());
         self.accept(inputs, cells, scratch, room)?;
-        for start in (0..cells).step_by(BLOCK) {
-            let block = Block { program: self, inputs, start, cells: BLOCK.min(cells - start) };
+        let most = scratch.block;
+        for start in (0..cells).step_by(most) {
+            let block = Block { program: self, inputs, start, cells: most.min(cells - start) };
             match block.direct() {
                 Some(last) => {
                     block.run(scratch, last);

@@ -5,6 +5,7 @@
 
 use super::bits;
 use super::buffer::Buffer;
+use super::chain::Chain;
 use crate::tree::{Binary, Unary};
 
 /// A type of numbers.
@@ -13,25 +14,56 @@ pub(super) trait Number: Copy + PartialOrd + Default + 'static {
     fn unary(op: Unary, a: &[Self], out: &mut [Self]);
     /// An operator whose result has the operands' type.
     fn binary(op: Binary, a: &[Self], b: &[Self], out: &mut [Self]);
+    /// Two operators in one loop; only floats have such steps.
+    fn chain(chain: &Chain, a: &[Self], b: &[Self], c: &[Self], out: &mut [Self]);
     /// `isnan`, `isinf`, `isfinite`; any other operator tests for a number that is not zero.
     fn test(op: Unary, a: &[Self], out: &mut [u64]);
     /// A conversion to the type of a buffer.
     fn cast(a: &[Self], out: &mut Buffer, cells: usize);
 }
 
-fn map<T: Copy>(a: &[T], out: &mut [T], f: impl Fn(T) -> T) {
-    for (out, &x) in out.iter_mut().zip(a) {
-        *out = f(x);
+/// One value, for a constant, is used for all cells.
+#[inline(always)]
+fn map<T: Copy, U: Copy>(a: &[T], out: &mut [U], f: impl Fn(T) -> U) {
+    match a {
+        &[x] => out.fill(f(x)),
+        _ => out.iter_mut().zip(a).for_each(|(out, &x)| *out = f(x)),
     }
 }
 
+/// One value, for a constant, is used for all cells.
+#[inline(always)]
 fn zip<T: Copy>(a: &[T], b: &[T], out: &mut [T], f: impl Fn(T, T) -> T) {
-    for ((out, &x), &y) in out.iter_mut().zip(a).zip(b) {
-        *out = f(x, y);
+    match (a, b) {
+        (&[x], _) => map(b, out, |y| f(x, y)),
+        (_, &[y]) => map(a, out, |x| f(x, y)),
+        _ => pairs(a, b, out, f),
+    }
+}
+
+#[inline(always)]
+fn pairs<T: Copy>(a: &[T], b: &[T], out: &mut [T], f: impl Fn(T, T) -> T) {
+    out.iter_mut().zip(a).zip(b).for_each(|((out, &x), &y)| *out = f(x, y));
+}
+
+/// Applies a function to three operands, of which not all are constants.
+#[inline(always)]
+fn triples<T: Copy>(a: &[T], b: &[T], c: &[T], out: &mut [T], f: impl Fn(T, T, T) -> T) {
+    match (a, b, c) {
+        (&[x], _, &[z]) => map(b, out, |y| f(x, y, z)),
+        (_, &[y], &[z]) => map(a, out, |x| f(x, y, z)),
+        (_, _, &[z]) => pairs(a, b, out, |x, y| f(x, y, z)),
+        (&[x], _, _) => pairs(b, c, out, |y, z| f(x, y, z)),
+        (_, &[y], _) => pairs(a, c, out, |x, z| f(x, y, z)),
+        _ => {
+            let cells = out.iter_mut().zip(a).zip(b).zip(c);
+            cells.for_each(|(((out, &x), &y), &z)| *out = f(x, y, z));
+        }
     }
 }
 
 /// One bit per pair, from a comparison operator.
+#[inline(always)]
 pub(super) fn compare<T: Copy + PartialOrd<U>, U: Copy>(op: Binary, a: &[T], b: &[U], out: &mut [u64]) {
     match op {
         Binary::Eq => bits::compare(a, b, out, |x, y| x == y),
@@ -45,12 +77,11 @@ pub(super) fn compare<T: Copy + PartialOrd<U>, U: Copy>(op: Binary, a: &[T], b: 
 
 macro_rules! cast {
     () => {
+        #[inline(always)]
         fn cast(a: &[Self], out: &mut Buffer, cells: usize) {
             macro_rules! convert {
                 ($out:expr, $to:ty) => {
-                    for (out, &x) in $out.iter_mut().zip(a) {
-                        *out = x as $to;
-                    }
+                    map(a, $out.get_mut(..cells).unwrap_or_default(), |x| x as $to)
                 };
             }
             match out {
@@ -76,6 +107,7 @@ macro_rules! cast {
 macro_rules! integers {
     ($($t:ident $kind:ident),*) => {$(
         impl Number for $t {
+            #[inline(always)]
             fn unary(op: Unary, a: &[Self], out: &mut [Self]) {
                 match op {
                     Unary::Neg => map(a, out, $t::wrapping_neg),
@@ -86,6 +118,7 @@ macro_rules! integers {
                 }
             }
 
+            #[inline(always)]
             fn binary(op: Binary, a: &[Self], b: &[Self], out: &mut [Self]) {
                 match op {
                     Binary::Add => zip(a, b, out, $t::wrapping_add),
@@ -134,6 +167,9 @@ macro_rules! integers {
                 }
             }
 
+            fn chain(_: &Chain, _: &[Self], _: &[Self], _: &[Self], _: &mut [Self]) {}
+
+            #[inline(always)]
             fn test(op: Unary, a: &[Self], out: &mut [u64]) {
                 match op {
                     Unary::IsNan | Unary::IsInf => out.fill(0),
@@ -160,6 +196,7 @@ integers!(i8 signed, i16 signed, i32 signed, i64 signed, u8 unsigned, u16 unsign
 macro_rules! floats {
     ($($t:ident),*) => {$(
         impl Number for $t {
+            #[inline(always)]
             fn unary(op: Unary, a: &[Self], out: &mut [Self]) {
                 use Unary::*;
                 match op {
@@ -193,6 +230,7 @@ macro_rules! floats {
                 }
             }
 
+            #[inline(always)]
             fn binary(op: Binary, a: &[Self], b: &[Self], out: &mut [Self]) {
                 match op {
                     Binary::Add => zip(a, b, out, |x, y| x + y),
@@ -210,6 +248,33 @@ macro_rules! floats {
                 }
             }
 
+            #[inline(always)]
+            fn chain(chain: &Chain, a: &[Self], b: &[Self], c: &[Self], out: &mut [Self]) {
+                macro_rules! with {
+                    ($op:expr, $f:ident => $body:expr) => {
+                        match $op {
+                            Binary::Add => {
+                                let $f = |x: $t, y: $t| x + y;
+                                $body
+                            }
+                            Binary::Sub => {
+                                let $f = |x: $t, y: $t| x - y;
+                                $body
+                            }
+                            _ => {
+                                let $f = |x: $t, y: $t| x * y;
+                                $body
+                            }
+                        }
+                    };
+                }
+                with!(chain.first, f => with!(chain.second, g => match chain.is_left {
+                    true => triples(a, b, c, out, |x, y, z| g(f(x, y), z)),
+                    false => triples(a, b, c, out, |x, y, z| g(z, f(x, y))),
+                }));
+            }
+
+            #[inline(always)]
             fn test(op: Unary, a: &[Self], out: &mut [u64]) {
                 match op {
                     Unary::IsNan => bits::test(a, out, $t::is_nan),

@@ -1,7 +1,8 @@
 //! The location of each step's values: an input, a constant, or a register that steps reuse.
 
 use super::buffer::Buffer;
-use super::{BLOCK, Input};
+use super::chain::{Chain, chains};
+use super::{BLOCK, Input, REGISTER};
 use crate::program::{Program, Step, StepId};
 use crate::types::Type;
 
@@ -25,9 +26,6 @@ pub(super) enum Known {
     Mask(u16),
 }
 
-/// Constants that are expanded once and kept from block to block.
-const RESIDENT: usize = 8;
-
 /// Working memory of one program, reused between calls. One thread uses it at a time.
 #[derive(Debug)]
 pub struct Scratch {
@@ -36,33 +34,51 @@ pub struct Scratch {
     pub(super) registers: Vec<Buffer>,
     pub(super) known: Vec<Known>,
     pub(super) masks: Vec<[u64; BLOCK / 64]>,
-    steps: usize,
+    /// Cells of a block.
+    pub(super) block: usize,
+    /// By step.
+    pub(super) chains: Vec<Option<Chain>>,
 }
 
 impl Scratch {
     /// Allocates the memory for one program.
     pub fn new(program: &Program) -> Self {
+        let chains = chains(program);
+        let mut is_inner = vec![false; program.steps.len()];
+        for (step, chain) in program.steps.iter().zip(&chains) {
+            let Some(chain) = chain else { continue };
+            step.operands().filter(|o| *o != chain.of[2]).for_each(|o| is_inner[usize::from(o)] = true);
+        }
+        // The steps that give the operands of a loop.
+        let operands = |n: usize| -> Vec<StepId> {
+            match &chains[n] {
+                _ if is_inner[n] => Vec::new(),
+                Some(chain) => chain.of.to_vec(),
+                None => program.steps[n].operands().collect(),
+            }
+        };
         let mut last_use: Vec<Option<usize>> = vec![None; program.steps.len()];
-        for (n, step) in program.steps.iter().enumerate() {
-            step.operands().for_each(|operand| last_use[usize::from(operand)] = Some(n));
+        for n in 0..program.steps.len() {
+            operands(n).into_iter().for_each(|operand| last_use[usize::from(operand)] = Some(n));
         }
         last_use[program.result()] = Some(usize::MAX);
+        let widest = program.types.iter().map(|dtype| dtype.size()).max().unwrap_or(1);
+        let block = BLOCK.min(REGISTER / widest.max(1));
         let mut scratch = Scratch {
             places: Vec::with_capacity(program.steps.len()),
             constants: Vec::new(),
             registers: Vec::new(),
             known: Vec::new(),
             masks: Vec::new(),
-            steps: program.steps.len(),
+            block,
+            chains: Vec::new(),
         };
         let mut free: Vec<(Type, u16)> = Vec::new();
         for (n, (step, dtype)) in program.steps().enumerate() {
             let place = match step {
                 _ if last_use[n].is_none() => Place::Nowhere,
-                // Other constants are filled in before each use, so that many constants take no more memory
-                // than a few.
-                Step::Constant(value) if scratch.constants.len() < RESIDENT => {
-                    let mut buffer = Buffer::new(dtype);
+                Step::Constant(value) => {
+                    let mut buffer = Buffer::new(dtype, 1);
                     buffer.fill(value);
                     scratch.constants.push(buffer);
                     Place::Constant((scratch.constants.len() - 1) as u16)
@@ -72,14 +88,14 @@ impl Scratch {
                 _ => Place::Register(match free.iter().position(|&(t, _)| t == dtype) {
                     Some(i) => free.swap_remove(i).1,
                     None => {
-                        scratch.registers.push(Buffer::new(dtype));
+                        scratch.registers.push(Buffer::new(dtype, block));
                         (scratch.registers.len() - 1) as u16
                     }
                 }),
             };
             scratch.places.push(place);
-            let mut ended: Vec<StepId> =
-                step.operands().filter(|&o| last_use[usize::from(o)] == Some(n)).collect();
+            let mut ended = operands(n);
+            ended.retain(|&o| last_use[usize::from(o)] == Some(n));
             ended.sort_unstable();
             ended.dedup();
             for operand in ended {
@@ -88,6 +104,7 @@ impl Scratch {
                 }
             }
         }
+        scratch.chains = chains;
         scratch
     }
 
@@ -99,7 +116,7 @@ impl Scratch {
 
     /// True if this was made for a program with that many steps.
     pub(super) fn fits(&self, program: &Program) -> bool {
-        self.steps == program.steps.len()
+        self.chains.len() == program.steps.len()
     }
 
     /// The mask of each step, given which inputs have unwritten cells.

@@ -5,6 +5,7 @@
 mod bounds;
 mod bytes;
 mod fields;
+mod loops;
 mod numpy;
 mod questions;
 mod random;

@@ -14,7 +14,6 @@ mod scalar;
 mod scan;
 
 pub(crate) use scalar::{Bf16, F16, Scalar};
-pub(crate) use scan::vectorised;
 
 /// The kind of a payload's scalars. All are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,47 +1,12 @@
 //! The scan loop: blocks that fit in the first-level cache, and independent lanes that become vectors.
 
 use super::{Scalar, Stats};
+use drystone_vectorised::vectorised;
 
 /// Number of bytes folded side by side: four 256-bit vectors each of least, greatest and NaN counts.
 const STRIDE: usize = 128;
 /// So small that a lane's narrowest NaN count cannot overflow, and that a second scan is cheap.
 const BLOCK: usize = 16 << 10;
-
-/// Defines a function whose loops are also compiled for AVX2 and for AVX-512; the version is chosen at each call.
-macro_rules! vectorised {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block) => {
-        $(#[$doc])*
-        $vis fn $name<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
-            #[inline(always)]
-            fn plain<$t: $bound>($($arg: $ty),*) $(-> $ret)? $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2")]
-                fn wide<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
-                    plain::<$t>($($arg),*)
-                }
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                fn widest<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
-                    plain::<$t>($($arg),*)
-                }
-                if is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                {
-                    // SAFETY: the instructions were detected; those of AVX-512 F come with the others.
-                    return unsafe { widest::<$t>($($arg),*) };
-                }
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the instructions were detected.
-                    return unsafe { wide::<$t>($($arg),*) };
-                }
-            }
-            plain::<$t>($($arg),*)
-        }
-    };
-}
-pub(crate) use vectorised;
 
 /// Statistics of one payload of `T`.
 pub(super) fn scan<T: Scalar>(bytes: &[u8]) -> Stats {

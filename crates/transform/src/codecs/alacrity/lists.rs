@@ -5,7 +5,7 @@
 //! A run of consecutive positions, frequent in smooth fields, takes no bits at all.
 
 use crate::TransformError;
-use crate::stats::vectorised;
+use drystone_vectorised::vectorised;
 
 const BATCH: usize = 128;
 /// Bytes of an exception.

@@ -7,8 +7,9 @@
 
 use crate::head::Head;
 use crate::stats::class::Class;
-use crate::stats::{Bf16, F16, vectorised};
+use crate::stats::{Bf16, F16};
 use crate::{Bound, Precision, TransformError};
+use drystone_vectorised::vectorised;
 
 /// A level before the last.
 #[derive(Clone, Copy, Debug, PartialEq)]

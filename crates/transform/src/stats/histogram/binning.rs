@@ -1,7 +1,8 @@
 //! Chooses the bins from the statistics, and counts the values.
 
 use super::{Histogram, MAX_BINS, least_exponent};
-use crate::stats::{Bf16, Domain, F16, ScalarKind, Stats, vectorised};
+use crate::stats::{Bf16, Domain, F16, ScalarKind, Stats};
+use drystone_vectorised::vectorised;
 
 /// Bin indices are computed for this many values, then counted.
 const BATCH: usize = 4096;
