@@ -248,8 +248,12 @@ pub fn fuzz_names(data: &[u8]) {
         if let Some((name, member)) = keys::parse_parity_object(key) {
             assert_eq!(keys::parity_object(name, member), key);
         }
-        if let Some(writer) = keys::parse_staged(key) {
-            assert_eq!(keys::parse_staged(&keys::staged(key, writer)), Some(writer));
+        if let Some((node, writer, number)) = keys::parse_staged(key) {
+            let written = keys::staged(node, writer, number.max(1));
+            assert_eq!(
+                keys::parse_staged(&written),
+                Some((keys::node(node).as_str(), writer, number.max(1)))
+            );
         }
         if let Some(id) = keys::parse_log_pack(key) {
             assert_eq!(keys::log_pack(id), key);

@@ -120,17 +120,28 @@ pub fn node(name: &str) -> String {
     format!("x{kept}--{:08x}", crate::crc32c(name.as_bytes()))
 }
 
-/// The registration of a writer's parts in the tiers of a node.
-pub fn staged(node_name: &str, writer: u64) -> String {
-    format!("{STAGED}{}/{writer:016x}.json", node(node_name))
+/// A registration of a writer's parts in the tiers of a node. The one with the greatest number holds.
+pub fn staged(node_name: &str, writer: u64, number: u32) -> String {
+    let of = staged_of(node_name, writer);
+    if number == 0 { format!("{of}.json") } else { format!("{of}-{number:010}.json") }
 }
 
-/// The writer of a registration.
-pub fn parse_staged(key: &str) -> Option<u64> {
+/// The prefix of the registrations of a writer in the tiers of a node.
+pub fn staged_of(node_name: &str, writer: u64) -> String {
+    format!("{STAGED}{}/{writer:016x}", node(node_name))
+}
+
+/// The node's component, the writer and the number of a registration.
+pub fn parse_staged(key: &str) -> Option<(&str, u64, u32)> {
     let (node, name) = key.strip_prefix(STAGED)?.split_once('/')?;
-    let digits = name.strip_suffix(".json").filter(|digits| digits.len() == 16 && !node.is_empty())?;
-    let writer = u64::from_str_radix(digits, 16).ok()?;
-    (format!("{writer:016x}") == digits).then_some(writer)
+    let name = name.strip_suffix(".json").filter(|_| !node.is_empty())?;
+    let (writer, number) = match name.split_once('-') {
+        Some((writer, digits)) => (writer, digits.parse().ok().filter(|number| *number > 0)?),
+        None => (name, 0),
+    };
+    let writer = u64::from_str_radix(writer, 16).ok()?;
+    let expected = if number == 0 { format!("{writer:016x}") } else { format!("{writer:016x}-{number:010}") };
+    (expected == name).then_some((node, writer, number))
 }
 
 /// The prefix of parity groups in the home store, and of parity objects in a container's folder of a tier.

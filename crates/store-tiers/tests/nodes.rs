@@ -3,9 +3,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use drystone_plan::tier::redundancy::Scheme;
-use drystone_store::{LocalStore, MemoryStore, Store, StoreError, StoreExt};
+use drystone_store::{DelayStore, LocalStore, MemoryStore, PutMode, Store, StoreError, StoreExt};
 use drystone_store_tiers::{Node, Tier, TieredStore};
 
 const UUID: [u8; 16] = [7; 16];
@@ -105,6 +106,101 @@ fn the_parts_of_a_dead_process_are_adopted_once_and_those_of_a_living_one_never(
     living.evict_copies();
     drop(living);
     assert!(std::fs::read_dir(dir.path()).expect("a folder").next().is_none(), "nothing is left in the tier");
+}
+
+/// Symptom: committed steps were lost. Two nodes used one folder as tier; the second one removed the parts of the first,
+/// since its own registrations did not name them.
+#[test]
+fn parts_of_another_node_in_a_shared_folder_stay_there() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let a = handle(&home, "a", Some(dir.path()));
+    write(&a, 0);
+    a.append(&key(1), 0, &[b"never promised"]).expect("there is room");
+    drop(a);
+    let b = handle(&home, "b", Some(dir.path()));
+    assert_eq!(b.adopt_orphans().expect("looked"), 0);
+    drain(&b);
+    assert_eq!(b.away().expect("known").len(), 1);
+    drop(b);
+    let next = handle(&home, "a", Some(dir.path()));
+    assert_eq!(next.adopt_orphans().expect("looked"), 1);
+    drain(&next);
+    assert!(home.read_all(&key(0), 1 << 20).expect("home") == bytes(0));
+}
+
+#[test]
+fn parts_that_were_registered_under_an_earlier_name_of_the_machine_are_adopted() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let named = |name: &str| {
+        let node = Node { boot: "this boot".into(), ..node(name) };
+        let store = TieredStore::of_container(home.clone(), UUID, node, Scheme::None);
+        let tier = Tier::in_folder(dir.path(), &UUID, None).expect("a folder can be made");
+        assert!(store.attach(vec![tier.with_free(|| None, 0)]));
+        store
+    };
+    let a = named("a");
+    write(&a, 0);
+    write(&a, 1);
+    assert_eq!(named("b").adopt_orphans().expect("looked"), 0, "its writer lives");
+    drop(a);
+    let b = named("b");
+    assert_eq!(b.adopt_orphans().expect("looked"), 2);
+    b.drain_part(&key(0)).expect("home takes it");
+    b.settle().expect("home syncs");
+    b.register_all().expect("home takes it");
+    let away = handle(&home, "c", None).away().expect("known");
+    assert_eq!(away.iter().map(|away| (away.node.as_str(), away.part.1)).collect::<Vec<_>>(), [("a", 1)]);
+    drain(&b);
+    assert!(home.read_all(&key(1), 1 << 20).expect("home") == bytes(1));
+    assert!(home.list("tiers/").expect("listed").is_empty());
+}
+
+/// Symptom: acknowledged steps were lost. A registration whose connection broke was put again, and newer ones followed;
+/// then the object store executed the first request, or its removal.
+#[test]
+fn requests_that_a_far_home_executes_late_change_no_registration() {
+    let (inner, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let home = Arc::new(DelayStore::new(inner.clone(), Duration::ZERO, f64::INFINITY));
+    let start = || {
+        let store = TieredStore::of_container(home.clone(), UUID, node("a"), Scheme::None);
+        let tier = Tier::in_folder(dir.path(), &UUID, None).expect("a folder can be made");
+        assert!(store.attach(vec![tier.with_free(|| None, 0)]));
+        store
+    };
+    let a = start();
+    let mut late = std::collections::BTreeMap::new();
+    for part in 0..6 {
+        write(&a, part);
+        for entry in inner.list("tiers/").expect("listed") {
+            late.insert(entry.key.clone(), inner.read_all(&entry.key, 1 << 20).expect("it is there"));
+        }
+        if part == 2 {
+            drain(&a);
+            assert!(inner.list("tiers/").expect("listed").is_empty());
+        }
+    }
+    assert_eq!(late.len(), 6);
+    let newest = late.keys().next_back().expect("there are some").clone();
+    for (key, bytes) in &late {
+        inner.put(key, &[bytes], PutMode::Replace, false).expect("there is room");
+    }
+    let reader = TieredStore::of_container(home.clone(), UUID, node("b"), Scheme::None);
+    assert_eq!(reader.away().expect("known").iter().map(|a| a.part.1).collect::<Vec<_>>(), [3, 4, 5]);
+    for key in late.keys().filter(|key| **key != newest) {
+        inner.delete(key).expect("it was there");
+    }
+    // Another process goes on, with a number of its own.
+    drop(a);
+    let next = start();
+    assert_eq!(next.adopt_orphans().expect("looked"), 3);
+    next.drain_part(&key(3)).expect("home takes it");
+    next.settle().expect("home syncs");
+    next.register_all().expect("home takes it");
+    inner.delete(&newest).expect("it was there");
+    assert_eq!(reader.away().expect("known").iter().map(|a| a.part.1).collect::<Vec<_>>(), [4, 5]);
+    drain(&next);
+    assert!(inner.list("tiers/").expect("listed").is_empty());
+    (0..6).for_each(|part| assert!(inner.read_all(&key(part), 1 << 20).expect("home") == bytes(part)));
 }
 
 #[test]

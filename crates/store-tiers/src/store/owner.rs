@@ -14,7 +14,7 @@ use drystone_store::{PutMode, Reply, Request, Result, Store, StoreError, StoreEx
 
 use super::TieredStore;
 use super::node_copies::{Presence, is_gone};
-use crate::registry::{Registered, guard};
+use crate::registry::{Newest, Node, Registered, guard};
 use crate::staged::{Staged, Sum};
 
 /// A writer whose parts belong to this handle, and its last registration.
@@ -25,6 +25,11 @@ pub(crate) struct Owned {
     /// Whether other handles may adopt the parts: the locks were released.
     released: bool,
     registered: Option<Vec<u8>>,
+    /// The numbers of the registrations that may be at home, and the greatest one there ever was.
+    numbers: Vec<u32>,
+    greatest: u32,
+    /// The node in whose name the parts are registered, if it is not this one: an earlier name of this machine.
+    of: Option<Node>,
     /// Whether it was left by a process that died.
     adopted: bool,
     /// Registered parts that are neither in a tier nor at home. Only a recovery gives them up.
@@ -47,6 +52,17 @@ pub struct Away {
     pub missing: bool,
 }
 
+impl Owned {
+    /// Goes on from the newest registration. Returns its parts by number.
+    fn take(&mut self, found: Newest) -> BTreeMap<u32, StagedPart> {
+        self.greatest = found.numbers.last().copied().unwrap_or(0).max(self.greatest);
+        self.numbers = found.numbers;
+        let parts = found.said.iter().flat_map(|said| &said.parts).map(|part| (part.part, *part)).collect();
+        self.registered = found.said.map(|said| said.encode());
+        parts
+    }
+}
+
 pub(crate) fn writer_of(key: &str) -> Option<(u64, u32)> {
     keys::parse_log(key).map(|(writer, part, _)| (writer, part))
 }
@@ -56,11 +72,15 @@ impl TieredStore {
     pub(crate) fn own(&self, key: &str) -> Result<()> {
         let (Some((writer, _)), true) = (writer_of(key), self.registry.is_some()) else { return Ok(()) };
         let mut owners = guard(&self.owners);
-        let before = owners.get(&writer).map(|owned| owned.released);
-        if before == Some(false) {
+        let before = owners.get(&writer);
+        if before.is_some_and(|owned| !owned.released) {
             return Ok(());
         }
         let mut owned = Owned::default();
+        if let Some(before) = before {
+            owned.greatest = before.greatest;
+        }
+        let is_known = before.is_some();
         for tier in self.tiers() {
             match tier.lock(writer) {
                 Ok(Some(file)) => owned.locks.push(file),
@@ -77,7 +97,7 @@ impl TieredStore {
                 Err(error) => tier.health.failed(error.to_string()),
             }
         }
-        if before == Some(true) {
+        if is_known {
             self.keep_registered(writer, &mut owned)?;
         }
         owners.insert(writer, owned);
@@ -107,10 +127,8 @@ impl TieredStore {
     /// ones that this handle does not find stay registered.
     fn keep_registered(&self, writer: u64, owned: &mut Owned) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
-        let said = registry.read(self.home.as_ref(), &keys::staged(&registry.node.name, writer), writer)?;
-        let mut left: BTreeMap<u32, StagedPart> =
-            said.iter().flat_map(|said| &said.parts).map(|part| (part.part, *part)).collect();
-        owned.registered = said.map(|said| said.encode());
+        let found = registry.newest(self.home.as_ref(), &registry.node.name, writer)?;
+        let mut left = owned.take(found);
         self.lock().retain(|key, one| {
             let part = writer_of(key).filter(|(of, _)| *of == writer).map(|(_, part)| part);
             part.is_none_or(|part| left.remove(&part).is_some() || one.closed.is_none())
@@ -138,15 +156,15 @@ impl TieredStore {
         parts.sort_by_key(|part| part.part);
         if parts.len() > MAX_PARTS {
             return Err(StoreError::NoSpace {
-                key: keys::staged(&registry.node.name, writer),
+                key: keys::staged_of(&registry.node.name, writer),
                 store: format!("{}: {} parts wait in its tiers", self.describe(), parts.len()),
                 operation: "register one more part in",
             });
         }
-        let key = keys::staged(&registry.node.name, writer);
+        let node = owned.of.clone().unwrap_or_else(|| registry.node.clone());
         if parts.is_empty() {
-            if owned.registered.is_some() {
-                self.home.delete(&key)?;
+            if owned.registered.is_some() || !owned.numbers.is_empty() {
+                self.remove_registrations(&node.name, writer, &mut owned.numbers)?;
                 owned.registered = None;
             }
             return Ok(());
@@ -165,17 +183,62 @@ impl TieredStore {
         let registration = Registration {
             uuid: registry.uuid,
             writer,
-            node: registry.node.name.clone(),
-            group: registry.node.group.clone(),
-            boot: registry.node.boot.clone(),
+            node: node.name.clone(),
+            group: node.group,
+            boot: node.boot,
             folders,
             parts,
         };
         let bytes = registration.encode();
         if owned.registered.as_ref() != Some(&bytes) {
-            self.home.put(&key, &[&bytes], PutMode::Replace, false)?;
+            self.put_registration(&node.name, writer, &bytes, &mut owned.numbers, &mut owned.greatest)?;
             owned.registered = Some(bytes);
         }
+        Ok(())
+    }
+
+    /// Puts a registration of a writer. A near home replaces the one before. A far home may execute a request late,
+    /// which must not overwrite a newer registration: there each one has a greater number, and the one before the last
+    /// is removed. Readers that listed the last one still find it.
+    fn put_registration(
+        &self,
+        node: &str,
+        writer: u64,
+        bytes: &[u8],
+        numbers: &mut Vec<u32>,
+        greatest: &mut u32,
+    ) -> Result<()> {
+        if self.home.features().far.is_some() {
+            *greatest = greatest.saturating_add(1);
+        }
+        let number = *greatest;
+        // Of the numbers up to now, the last one stays.
+        let older =
+            numbers.iter().rev().filter(|other| **other != number).skip(1).copied().collect::<Vec<_>>();
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+        let put = Request::Put {
+            key: keys::staged(node, writer, number),
+            data: bytes.to_vec(),
+            mode: PutMode::Replace,
+            sync: false,
+        };
+        let deletes = older.iter().map(|number| Request::Delete { key: keys::staged(node, writer, *number) });
+        let mut replies = self.home.together(std::iter::once(put).chain(deletes).collect()).into_iter();
+        replies.next().transpose()?;
+        // What could not be removed is tried again with the next one.
+        for (number, _) in older.iter().zip(replies).filter(|(_, reply)| reply.is_ok()) {
+            numbers.retain(|other| other != number);
+        }
+        Ok(())
+    }
+
+    /// Removes all registrations of a writer.
+    fn remove_registrations(&self, node: &str, writer: u64, numbers: &mut Vec<u32>) -> Result<()> {
+        let keys: Vec<String> = numbers.iter().map(|number| keys::staged(node, writer, *number)).collect();
+        self.home.delete_all(&keys)?;
+        numbers.clear();
         Ok(())
     }
 
@@ -250,28 +313,43 @@ impl TieredStore {
             }
         }
         registry.is_outdated();
-        let registered: BTreeSet<u64> = {
-            let found = registry.look(self.home.as_ref())?;
-            let mine = found.parts.iter().filter(|(_, said)| said.node == registry.node.name);
-            mine.filter_map(|(key, _)| writer_of(key)).map(|(writer, _)| writer).collect()
-        };
-        for writer in registered {
-            left.entry(writer).or_default();
+        // The nodes that have registered parts of each writer.
+        let mut nodes: BTreeMap<u64, BTreeMap<String, Node>> = BTreeMap::new();
+        for (key, said) in &registry.look(self.home.as_ref())?.parts {
+            let Some((writer, _)) = writer_of(key) else { continue };
+            let node = Node { name: said.node.clone(), group: said.group.clone(), boot: said.boot.clone() };
+            nodes.entry(writer).or_default().insert(said.node.clone(), node);
+            if said.node == registry.node.name {
+                left.entry(writer).or_default();
+            }
         }
         let mut waiting = 0;
         for (writer, found) in left {
-            if !guard(&self.owners).contains_key(&writer) {
-                waiting += self.adopt_parts_of(writer, found)?;
+            if guard(&self.owners).contains_key(&writer) {
+                continue;
             }
+            let nodes = nodes.remove(&writer).unwrap_or_default();
+            waiting += match nodes.into_values().collect::<Vec<_>>().as_slice() {
+                [] => self.adopt_parts_of(writer, found, None)?,
+                [node] if node.name == registry.node.name => self.adopt_parts_of(writer, found, None)?,
+                // This machine had another name.
+                [node] if !node.boot.is_empty() && node.boot == registry.node.boot => {
+                    self.adopt_parts_of(writer, found, Some(node.clone()))?
+                }
+                // They are parts of another node, which may share the folder, and whose locks may not be seen here.
+                _ => 0,
+            };
         }
         Ok(waiting)
     }
 
     /// Adopts the parts that one writer left, unless it is alive. `seen` has the keys of parts that were seen in the
-    /// tiers before, when the writer may still have been alive.
-    fn adopt_parts_of(&self, writer: u64, seen: BTreeSet<String>) -> Result<usize> {
+    /// tiers before, when the writer may still have been alive; `of` is the node in whose name they are registered, if
+    /// it is not this one.
+    fn adopt_parts_of(&self, writer: u64, seen: BTreeSet<String>, of: Option<Node>) -> Result<usize> {
         let Some(registry) = &self.registry else { return Ok(0) };
-        let mut owned = Owned { adopted: true, ..Owned::default() };
+        let node = of.as_ref().unwrap_or(&registry.node).name.clone();
+        let mut owned = Owned { adopted: true, of, ..Owned::default() };
         for tier in self.tiers() {
             match tier.lock(writer) {
                 Ok(Some(file)) => owned.locks.push(file),
@@ -280,11 +358,8 @@ impl TieredStore {
             }
         }
         // After the lock is taken, no other process changes the registration or the parts.
-        let key = keys::staged(&registry.node.name, writer);
-        let Ok(said) = registry.read(self.home.as_ref(), &key, writer) else { return Ok(0) };
-        let mut known: BTreeMap<u32, StagedPart> =
-            said.iter().flat_map(|said| said.parts.iter().map(|part| (part.part, *part))).collect();
-        owned.registered = said.map(|said| said.encode());
+        let Ok(said) = registry.newest(self.home.as_ref(), &node, writer) else { return Ok(0) };
+        let mut known = owned.take(said);
         let lost = registry.given_up();
         let mut keys = seen;
         keys.extend(known.keys().map(|part| keys::segment(writer, *part)));
@@ -419,12 +494,16 @@ impl TieredStore {
                 self.register(writer)?;
                 continue;
             }
-            let key = keys::staged(&node, writer);
-            let Some(mut said) = registry.read(self.home.as_ref(), &key, writer)? else { continue };
+            let mut found = registry.newest(self.home.as_ref(), &node, writer)?;
+            let Some(mut said) = found.said.take() else { continue };
             said.parts.retain(|part| !parts.contains(&part.part));
+            let numbers = &mut found.numbers;
             match said.parts.is_empty() {
-                true => self.home.delete(&key)?,
-                false => self.home.put(&key, &[&said.encode()], PutMode::Replace, false)?,
+                true => self.remove_registrations(&node, writer, numbers)?,
+                false => {
+                    let mut greatest = numbers.last().copied().unwrap_or(0);
+                    self.put_registration(&node, writer, &said.encode(), numbers, &mut greatest)?;
+                }
             }
         }
         registry.is_outdated();
@@ -524,7 +603,7 @@ mod tests {
         first.register(5).expect("home takes it");
         drop(first);
         // One part was seen when it was short, the other one not at all.
-        assert_eq!(next.adopt_parts_of(5, BTreeSet::from([keys::segment(5, 0)])).expect("looked"), 2);
+        assert_eq!(next.adopt_parts_of(5, BTreeSet::from([keys::segment(5, 0)]), None).expect("looked"), 2);
         next.drain(|| true).expect("home takes all");
         for part in 0..2 {
             let found = home.read_all(&keys::segment(5, part), 1 << 20).expect("it is home");
