@@ -146,8 +146,7 @@ class Query:
         self._condition = condition
         cells = () if selection is None else selection
         numbers, self._order, self._one_step = _steps(handle, steps, container)
-        self._handle, shape, descends = handle.within(cells, numbers)
-        self._flips = tuple(slice(None, None, -1 if down else 1) for down in descends)
+        self._handle, shape = handle.within(cells, numbers)
         self._steps = numbers
         self._shape = shape if not handle.has_steps or self._one_step else [len(numbers), *shape]
         self._report: QueryReport | None = None
@@ -251,12 +250,8 @@ class Query:
         self._take(self._handle.mask(flat))
         mask = flat.view(np.bool_)
         inner = self._inner_shape()
-        mask = mask.reshape([len(self._steps), *inner] if self._handle.has_steps else inner)
-        turned: Any = self._flips
-        if self._handle.has_steps:
-            mask = mask[(self._order if self._order is not None else slice(None), *turned)]
-        else:
-            mask = mask[turned]
+        if self._handle.has_steps and self._order is not None:
+            mask = mask.reshape([len(self._steps), *inner])[self._order]
         return mask.reshape(self._shape)
 
     def batches(

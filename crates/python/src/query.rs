@@ -90,17 +90,11 @@ impl QueryHandle {
     }
 
     /// The same query restricted to an indexing expression, without the step axis, and to steps. Also returns
-    /// the shape of the result, and which axes descend.
-    fn within(
-        &self,
-        selection: &Bound<'_, PyAny>,
-        steps: Vec<u64>,
-    ) -> Result<(QueryHandle, Vec<u64>, Vec<bool>)> {
+    /// the shape of the result.
+    fn within(&self, selection: &Bound<'_, PyAny>, steps: Vec<u64>) -> Result<(QueryHandle, Vec<u64>)> {
         let selected = key::select(selection, self.query.grid())?;
-        let descends: Vec<bool> =
-            selected.selection.axes.iter().map(|axis| axis.step < 0 && axis.count > 1).collect();
         let query = self.query.within(selected.selection, steps)?;
-        Ok((QueryHandle { query }, selected.shape, descends))
+        Ok((QueryHandle { query }, selected.shape))
     }
 
     /// Number of steps, and the predicted report.

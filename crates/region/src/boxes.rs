@@ -37,6 +37,16 @@ fn set((offset, count): &mut Bounds, axis: usize, from: u64, to: u64) {
     }
 }
 
+/// The box, widened to multiples of `by` or the end of an axis.
+pub(super) fn aligned((offset, count): &Bounds, by: u64, shape: &[u64]) -> Bounds {
+    let by = by.max(1);
+    let ends = offset.iter().zip(count).zip(shape);
+    let ends = ends.map(|((at, n), extent)| at.saturating_add(*n).next_multiple_of(by).min(*extent));
+    let offset: Vec<u64> = offset.iter().map(|at| at - at % by).collect();
+    let count = ends.zip(&offset).map(|(end, at)| end.saturating_sub(*at)).collect();
+    (offset, count)
+}
+
 /// Slabs across the first axis, of at most `most` cells. Their first rows are multiples of `by`, and a slab has at
 /// least `by` rows.
 pub(super) fn slabs(whole: &Bounds, most: u64, by: u64) -> Vec<Bounds> {
@@ -83,6 +93,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn aligned_boxes_end_at_multiples_or_at_the_edge() {
+        let box_ = (vec![3, 8, 0], vec![2, 1, 5]);
+        assert_eq!(aligned(&box_, 1, &[9, 9, 5]), box_);
+        assert_eq!(aligned(&box_, 4, &[9, 9, 5]), (vec![0, 8, 0], vec![8, 1, 5]));
     }
 
     #[test]

@@ -359,6 +359,7 @@ fn of_server(refused: Refused) -> RegionError {
         Status::Invalid => ErrorKind::InvalidArgument,
         Status::Unsupported => ErrorKind::Unsupported,
         Status::Denied => ErrorKind::Permission,
+        Status::NotYetHome => ErrorKind::NotYetHome,
         _ => ErrorKind::Io,
     };
     RegionError::Engine(Error::new(kind, refused.message))

@@ -410,13 +410,19 @@ fn checked_size(variable: &Variable, cells: &Cells) -> Result<usize> {
     if variable.dtype.item_size() == 0 || variable.dtype.has_blobs() {
         return Err(unsupported(format!("\"{path}\" holds {}, which cannot be mapped", variable.dtype)));
     }
-    let fits = cells.offset.len() == variable.shape.len()
-        && cells.count.len() == variable.shape.len()
-        && cells.offset.iter().zip(&cells.count).zip(variable.shape.iter().zip(&variable.growable)).all(
-            |((at, n), (extent, growable))| {
-                at.checked_add(*n).is_some_and(|end| *n > 0 && (*growable || end <= *extent))
-            },
-        );
+    let ndim = variable.shape.len();
+    if cells.offset.len() != ndim || cells.count.len() != ndim {
+        return Err(invalid(format!(
+            "\"{path}\" has {ndim} dimensions; the box has an offset in {} and a count in {}",
+            cells.offset.len(),
+            cells.count.len()
+        )));
+    }
+    let fits = cells.offset.iter().zip(&cells.count).zip(variable.shape.iter().zip(&variable.growable)).all(
+        |((at, n), (extent, growable))| {
+            at.checked_add(*n).is_some_and(|end| *n > 0 && (*growable || end <= *extent))
+        },
+    );
     if !fits {
         return Err(Error::new(
             ErrorKind::OutOfRange,

@@ -19,7 +19,7 @@ use drystone::format::value::Value;
 use drystone::{Container, Error, NewVariable, Reading, Result, SchemaOp, Writer, WriterOptions};
 
 use super::applied;
-use super::boxes::{Bounds, meet, outside, slabs};
+use super::boxes::{Bounds, aligned, meet, outside, slabs};
 use super::error::{invalid, not_found, unsupported};
 use super::lease::Cells;
 use super::operation::{Computed, Operation};
@@ -144,7 +144,7 @@ fn create_result(
         local: false,
         transform: String::new(),
         chunks: None,
-        fill: None,
+        fill: if keeps_values { variable.fill.clone() } else { None },
         attrs,
         access: String::new(),
         meaning: if keeps_values { variable.meaning.clone() } else { None },
@@ -506,17 +506,16 @@ impl ObjectTransfer {
         let reading = container.reading(&self.from, None)?;
         let variable = reading.variable();
         if variable.dtype.has_blobs() {
-            return Err(unsupported(format!("\"{}\" holds strings, which cannot be transferred", self.from)));
+            return Err(unsupported(format!(
+                "\"{}\" holds strings or lists, which cannot be transferred",
+                self.from
+            )));
         }
         let made = match &self.rule {
             Some(rule) => rule.result(&variable.dtype, &variable.shape)?,
             None => (variable.dtype.clone(), variable.shape.clone()),
         };
         let dtype = made.0.clone();
-        if container.variable(&self.to).is_err() {
-            let from = (self.from.as_str(), variable);
-            create_result(container, from, (self.rule.as_ref(), made), &self.to, BTreeMap::new())?;
-        }
         let steps: Vec<Option<u64>> = match (variable.steps, self.step) {
             (true, Some(step)) if !reading.snapshot().steps.contains(step) => {
                 return Err(not_found(format!(
@@ -529,6 +528,10 @@ impl ObjectTransfer {
             (false, None) => vec![None],
             (false, Some(_)) => return Err(invalid(format!("\"{}\" has no steps", self.from))),
         };
+        if container.variable(&self.to).is_err() {
+            let from = (self.from.as_str(), variable);
+            create_result(container, from, (self.rule.as_ref(), made), &self.to, BTreeMap::new())?;
+        }
         for step in steps {
             let writer = match kept.take() {
                 Some(writer) => writer,
@@ -561,27 +564,36 @@ impl ObjectTransfer {
         if whole.1.contains(&0) {
             return Ok(());
         }
+        // Blocks of cells whose mean is taken are left out as a whole.
+        let widened = if matches!(self.rule, Some(Operation::Downsample { .. })) { by } else { 1 };
         let mut tally = Tally::default();
-        for part in slabs(&whole, CELLS, by) {
-            let cells = of(&self.from, step, part);
-            let bytes = read(reading, step, &cells)?;
-            let Some(rule) = &self.rule else {
-                let Cells { offset, count, .. } = cells;
-                put_box(writer, &self.to, dtype, &Computed { offset, count, bytes })?;
-                continue;
-            };
-            match outcome(reading, rule, &cells, &bytes)? {
-                (Some(bytes), _) => {
+        for slab in slabs(&whole, CELLS, by) {
+            let mut written = vec![slab.clone()];
+            for void in reading.unwritten(step, &slab.0, &slab.1)? {
+                let void = aligned(&void, widened, &variable.shape);
+                written = written.iter().flat_map(|part| outside(part, &void)).collect();
+            }
+            for part in written {
+                let cells = of(&self.from, step, part);
+                let bytes = read(reading, step, &cells)?;
+                let Some(rule) = &self.rule else {
                     let Cells { offset, count, .. } = cells;
                     put_box(writer, &self.to, dtype, &Computed { offset, count, bytes })?;
+                    continue;
+                };
+                match outcome(reading, rule, &cells, &bytes)? {
+                    (Some(bytes), _) => {
+                        let Cells { offset, count, .. } = cells;
+                        put_box(writer, &self.to, dtype, &Computed { offset, count, bytes })?;
+                    }
+                    (None, Outcome::Part(part)) => tally.0.push(((cells.offset, cells.count), part)),
+                    (None, Outcome::Cells(Some(computed))) => put_box(writer, &self.to, dtype, &computed)?,
+                    (None, Outcome::Cells(None)) => {}
                 }
-                (None, Outcome::Part(part)) => tally.0.push(((cells.offset, cells.count), part)),
-                (None, Outcome::Cells(Some(computed))) => put_box(writer, &self.to, dtype, &computed)?,
-                (None, Outcome::Cells(None)) => {}
             }
         }
         match &self.rule {
-            Some(rule) if rule.is_reduction() => {
+            Some(rule) if rule.is_reduction() && !tally.0.is_empty() => {
                 put_box(writer, &self.to, dtype, &tally.result(rule, &variable.dtype))
             }
             _ => Ok(()),

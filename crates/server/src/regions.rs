@@ -199,6 +199,7 @@ pub(crate) fn refused(error: &RegionError) -> Refusal {
             ErrorKind::InvalidArgument | ErrorKind::OutOfRange => Status::Invalid,
             ErrorKind::Permission => Status::Denied,
             ErrorKind::Deadline => Status::Deadline,
+            ErrorKind::NotYetHome => Status::NotYetHome,
             _ => Status::Io,
         },
     };

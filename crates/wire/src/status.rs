@@ -33,11 +33,13 @@ pub enum Status {
     Deadline,
     /// The lease of the request has expired: nothing was done.
     LeaseExpired,
+    /// Blocks lie in a tier of another node, and are not home yet.
+    NotYetHome,
 }
 
 impl Status {
     /// All statuses; the index is the number in messages.
-    pub const ALL: [Status; 15] = [
+    pub const ALL: [Status; 16] = [
         Status::Ok,
         Status::NotFound,
         Status::AlreadyExists,
@@ -53,6 +55,7 @@ impl Status {
         Status::Busy,
         Status::Deadline,
         Status::LeaseExpired,
+        Status::NotYetHome,
     ];
 
     /// Its number in messages.
@@ -83,6 +86,7 @@ impl Status {
             Status::Busy => "busy",
             Status::Deadline => "deadline",
             Status::LeaseExpired => "lease-expired",
+            Status::NotYetHome => "not-yet-home",
         }
     }
 
@@ -98,7 +102,7 @@ impl Status {
             Status::NotFound => 404,
             Status::AlreadyExists => 412,
             Status::ShortRead => 416,
-            Status::Conflict | Status::LeaseExpired => 409,
+            Status::Conflict | Status::LeaseExpired | Status::NotYetHome => 409,
             Status::Denied => 403,
             Status::Invalid => 400,
             Status::Unsupported => 501,

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from contextlib import nullcontext
 
 import drystone as dry
 import numpy as np
@@ -137,3 +138,45 @@ def test_commands_and_functions_use_the_same_words(command, function):
     (found,) = (one for one in grammar.commands() if one.name == command)
     words = {NAMES.get(one.name, one.name) for one in found.arguments} - {None}
     assert words == set(inspect.signature(function).parameters) - {"progress"}
+
+
+@pytest.mark.parametrize("ending", ["h5", "nc", "zarr"])
+def test_attributes_that_are_truth_values_stay_so_or_are_named(tmp_path, ending):
+    """They became integers in each of the formats, and nothing said so."""
+    with dry.create(tmp_path / "a.dry") as c:
+        c.create_variable("v", "f4", (3,), attrs={"flag": True, "n": 3})[...] = 1
+        c.attrs["off"] = False
+    warned = pytest.warns(dry.DrystoneWarning, match="its type bool") if ending == "nc" else nullcontext()
+    with warned:
+        written = dry.export(tmp_path / "a.dry", tmp_path / f"a.{ending}")
+    dry.import_file(tmp_path / f"a.{ending}", tmp_path / "b.dry")
+    with dry.open(tmp_path / "b.dry") as c:
+        if ending == "nc":
+            assert [what for what in written.lost if "bool" in what] == [
+                "attribute off of /: its type bool (it is an i1 there)",
+                "attribute flag of v: its type bool (it is an i1 there)",
+            ]
+            assert (c["v"].attrs["flag"], c.attrs["off"]) == (1, 0)
+        else:
+            assert written.lost == []
+            assert (c["v"].attrs["flag"], c.attrs["off"]) == (True, False)
+            assert all(isinstance(one, bool | np.bool_) for one in (c["v"].attrs["flag"], c.attrs["off"]))
+        assert c["v"].attrs["n"] == 3
+
+
+@pytest.mark.parametrize("ending", ["h5", "nc"])
+@pytest.mark.parametrize("name", ["v", "g/v", "g/h/v"])
+def test_numbers_of_steps_are_kept_in_groups_too(tmp_path, ending, name):
+    with dry.create(tmp_path / "a.dry") as c:
+        c.create_variable(name, "f4", (3,), steps=True)
+        with c.writer() as w:
+            for step in (2, 8):
+                with w.step(step):
+                    w.put(name, np.full(3, step, "f4"))
+        c.commit()
+    dry.export(tmp_path / "a.dry", tmp_path / f"a.{ending}")
+    dry.import_file(tmp_path / f"a.{ending}", tmp_path / "b.dry")
+    with dry.open(tmp_path / "b.dry") as c:
+        (coordinate,) = (other for other in c.variables if other.rpartition("/")[2] == "step")
+        assert c[coordinate][...].tolist() == [2, 8]
+        assert np.array_equal(c[name][...], [[2] * 3, [8] * 3])

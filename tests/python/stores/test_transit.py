@@ -317,3 +317,54 @@ def test_values_that_were_released_before_a_rule_count_in_its_result(place):
         c.on("A", "max", into="A_max")
         put_region(c, "A", 0, 2, 2, 3)
         assert c["A_max"][0] == 9
+
+
+def test_transfers_leave_out_cells_that_were_never_written(place: str) -> None:
+    """They were copied as fill values, over values of the target, and counted in reductions."""
+    own = values(0)[2:6, 3:8]
+    written = np.zeros(SHAPE, bool)
+    written[2:6, 3:8] = True
+    with dry.open(place, "r+") as c:
+        source = c.create_variable("S", "f8", shape=SHAPE, steps=True, fill_value=-1.0)
+        for name in ("S", "U"):
+            if name == "U":
+                c.create_variable("U", "f8", shape=SHAPE, steps=True)
+            with c.writer() as w, w.step(0):
+                w.put(name, own if name == "S" else values(1), offset=(2, 3) if name == "S" else (0, 0))
+        c.commit()
+        c.transfer("S", "U").wait(30)
+        c.transfer("S", "new").wait(30)
+        c.transfer("S", "coarse", "downsample", factor=2).wait(30)
+        c.transfer("S", "third", "stride", by=3).wait(30)
+        c.transfer("S", "narrow", "cast", dtype="f4").wait(30)
+        for rule, expected in (("min", own.min()), ("mean", own.mean())):
+            c.transfer("S", rule, rule).wait(30)
+            c.commit()
+            assert c[rule][0] == pytest.approx(expected)
+        c.transfer("S", "H", "histogram", bins=4, low=-2, high=2).wait(30)
+        c.commit()
+        assert np.array_equal(c["H"][0], np.histogram(own, 4, (-2, 2))[0])
+        assert np.array_equal(c["U"][0], np.where(written, c["S"][0], values(1)))
+        assert c["new"].fill_value == source.fill_value == -1
+        assert np.array_equal(c["new"][0], c["S"][0])
+        assert np.array_equal(c["narrow"][0], np.where(written, c["S"][0], 0).astype("f4"))
+        assert c.query("narrow == 0").count() == 0
+        # Rows 2 to 5 and columns 3 to 7: the block of columns 2 and 3 has unwritten cells.
+        coarse = np.zeros((4, 6))
+        coarse[1:3, 2:4] = own[:, 1:].reshape(2, 2, 2, 2).mean(axis=(1, 3))
+        assert np.allclose(c["coarse"][0], coarse)
+        assert c.query("coarse == 0").count() == 0
+        third = np.full((3, 4), -1.0)
+        third[1:2, 1:3] = own[1:4:3, 0:4:3]
+        assert np.array_equal(c["third"][0], third)
+
+
+def test_a_refused_transfer_creates_nothing(place: str) -> None:
+    with dry.open(place, "r+") as c:
+        c["flat"] = np.zeros(3)
+        refused = c.transfer("flat", "never", step=3)
+        with pytest.raises(dry.DrystoneError):
+            refused.wait(30)
+        c._transfers.clear()
+        c.refresh()
+        assert "never" not in c

@@ -201,7 +201,6 @@ impl TeamWriter {
         let number = first[0].checked_sub(1).unwrap_or(first[1]);
         let mut state = state?;
         state.step = Some((number, replace));
-        state.last = Some(number);
         (state.bytes, state.direct) = (0, false);
         if state.large {
             // A failure here is reported at the end of the step.
@@ -280,7 +279,9 @@ impl TeamWriter {
             return state.loose.as_ref().map_or_else(|| Err(Error::invalid("no writer")), put);
         }
         if state.step.is_none() {
-            return Err(Error::invalid(format!("\"{path}\" has steps: put belongs inside a step")));
+            return Err(Error::invalid(format!(
+                "\"{path}\" has steps: begin a step of the writer before the put"
+            )));
         }
         state.bytes = state.bytes.saturating_add(bytes);
         if !state.direct && (own || state.bytes > STAGE) {
@@ -342,6 +343,8 @@ impl TeamWriter {
             checked.as_ref().map(|_| ()).map_err(Clone::clone),
         )?;
         let mut state = state?;
+        // From here on the step may become visible, whatever fails.
+        state.last = state.step.map(|(step, _)| step).or(state.last);
         let plan = self.plan(&said);
         let any_direct = said.iter().any(|values| values[2] != 0);
         state.large = plan.is_none() && bytes > STAGE / 4;

@@ -109,6 +109,15 @@ impl Dead {
         sources
     }
 
+    /// Whether blocks of one member of a variable at one step are covered by `others`, whichever is newer.
+    pub(crate) fn would_be(snapshot: &Snapshot, blocks: &[Entry], others: &[Entry]) -> bool {
+        let Some(first) = blocks.first() else { return true };
+        let oldest = first.step.checked_sub(1).map_or(0, |step| snapshot.steps.hidden_below(step));
+        let mut group = others.to_vec();
+        group.extend(blocks.iter().map(|e| Entry { commit: oldest, order: 0, put: 0, ..e.clone() }));
+        !shown(snapshot, &group)[others.len()..].contains(&true)
+    }
+
     /// Settles the entries of one member of one variable at one step.
     fn settle(&mut self, snapshot: &Snapshot, group: &mut Vec<Entry>) {
         let shown = shown(snapshot, group);

@@ -41,7 +41,7 @@ fn require_room(path: &Path, among_files: bool) -> Result<()> {
         ))),
         Some(other) if !identity.exists() => Err(Error::conflict(format!(
             "cannot create a container at {}: the folder holds other files (such as {other:?}); choose a new or empty folder, or \
-             permit it to lie among them (into_existing=True, --into-existing)",
+             permit it to lie among them (into_existing=True in Python, --into-existing of the command)",
             path.display()
         ))),
         _ => Ok(()),

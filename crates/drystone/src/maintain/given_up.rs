@@ -5,6 +5,7 @@
 //! - lost values never read as fill: a step is removed from the list of steps as a whole, or reads of it fail;
 //! - a step is removed only if nothing of another run, writer or commit is in it; values without steps are never
 //!   removed;
+//! - if all that was lost had overwritten older blocks of the step, which are whole, the step has their values again;
 //! - an entry that reads, or that a newer block covers, is not lost.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,19 +34,23 @@ pub(super) type Parts = BTreeSet<(u64, u32)>;
 type Unit = (u64, Option<u64>, u64);
 
 /// Commits the newest snapshot without the steps of which blocks are lost. `broken`: the parts that may hold such
-/// blocks. Returns the newest snapshot.
-pub(super) fn drop_steps(inner: &Arc<Inner>, broken: &Parts) -> Result<Arc<Snapshot>> {
+/// blocks. Returns the newest snapshot, and the steps that have the values again which the lost ones had overwritten.
+pub(super) fn drop_steps(inner: &Arc<Inner>, broken: &Parts) -> Result<(Arc<Snapshot>, BTreeSet<u64>)> {
+    let mut back = BTreeSet::new();
     let done = transact(inner, |base, _| {
         Ok(match without_lost(inner, base, broken)? {
-            Some(change) => Decision::Apply(Box::new(change)),
+            Some((change, steps)) => {
+                back = steps;
+                Decision::Apply(Box::new(change))
+            }
             None => Decision::Keep { incomplete: Vec::new(), notes: Vec::new() },
         })
     })?;
-    Ok(done.snapshot)
+    Ok((done.snapshot, back))
 }
 
-/// The change that removes lost steps; `None` if there are none.
-fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option<Change>> {
+/// The change that removes lost steps, and the steps that go back to older values; `None` if there are none.
+fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option<(Change, BTreeSet<u64>)>> {
     let Some(root) = &base.manifest.root else { return Ok(None) };
     let mut sources = base.sources(&inner.pages)?;
     let is_broken: Vec<bool> =
@@ -53,32 +58,39 @@ fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option
     if !is_broken.contains(&true) {
         return Ok(None);
     }
+    let may_be_lost = |entry: &Entry| is_broken.get(entry.source as usize) == Some(&true);
     let mut entries: Vec<Entry> = Vec::new();
     tree::entries(&inner.pages, root, &mut |entry| {
-        if is_broken.get(entry.source as usize) == Some(&true) {
+        if may_be_lost(entry) {
             entries.push(entry.clone());
         }
     })?;
     let covered = Dead::find(inner, base)?;
-    let mut drop = Dead::default();
     let mut checker = Checker::new(inner, base);
-    let (mut sound, mut lost) = (Vec::new(), Vec::new());
+    let (mut sound, mut lost, mut unneeded) = (Vec::new(), Vec::new(), Vec::new());
     for entry in entries {
         if covered.has(&entry) {
-            drop.add(&entry);
+            unneeded.push(entry);
             continue;
         }
-        match checker.entry(&entry) {
-            Err(e) if e.kind() == ErrorKind::Corrupt => lost.push(entry),
-            Err(e) if e.kind() != ErrorKind::NotYetHome => return Err(e),
-            _ => sound.push(entry),
+        match is_sound(&mut checker, &entry)? {
+            true => sound.push(entry),
+            false => lost.push(entry),
         }
     }
-    let gone = gone_steps(inner, base, &sources, &covered, &lost)?;
-    gone.iter().for_each(|key_step| drop.add_step(*key_step));
+    let mut gone = GoneSteps::find(inner, base, &sources, &covered, &lost)?;
+    let mut drop = Dead::default();
+    let back = gone.back(base, &mut checker, &mut drop)?;
+    gone.steps.iter().for_each(|key_step| drop.add_step(*key_step));
+    for entry in unneeded {
+        match back.contains(&entry.step) && !drop.has(&entry) {
+            true => sound.push(entry),
+            false => drop.add(&entry),
+        }
+    }
     // Parts of which nothing is needed any more need no bytes; of others only what is there.
     for (number, source) in sources.iter_mut().enumerate().filter(|(number, _)| is_broken[*number]) {
-        let needs = |entry: &&Entry| entry.source as usize == number && !gone.contains(&entry.step);
+        let needs = |entry: &&Entry| entry.source as usize == number && !drop.has(entry);
         if lost.iter().any(|entry| needs(&entry)) {
             continue;
         }
@@ -92,46 +104,111 @@ fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option
         source.seg_length = source.seg_length.min(most);
     }
     let mut steps = (*base.steps).clone();
-    gone.iter().filter_map(|key_step| key_step.checked_sub(1)).for_each(|step| steps.remove(step));
+    gone.steps.iter().filter_map(|key_step| key_step.checked_sub(1)).for_each(|step| steps.remove(step));
     let same = drop.is_empty() && sources == base.sources(&inner.pages)?;
     let change = Change { dead: Some(drop), steps: Some(steps), sources: Some(sources), ..Change::default() };
-    Ok((!same).then_some(change))
+    let back = back.into_iter().filter_map(|key_step| key_step.checked_sub(1)).collect();
+    Ok((!same).then_some((change, back)))
 }
 
-/// The key steps of lost entries in which nothing is left but what was closed together with the lost entries.
-fn gone_steps(
-    inner: &Inner,
-    base: &Snapshot,
-    sources: &[Source],
-    covered: &Dead,
-    lost: &[Entry],
-) -> Result<BTreeSet<u64>> {
-    let Some(root) = &base.manifest.root else { return Ok(BTreeSet::new()) };
-    let mut writers = Writers { inner, sources, known: BTreeMap::new() };
-    let mut units: BTreeMap<u64, BTreeSet<Unit>> = BTreeMap::new();
-    for entry in lost.iter().filter(|entry| entry.step > 0) {
-        units.entry(entry.step).or_default().insert(writers.unit(entry.commit, entry.source)?);
+/// Whether the bytes of a block are there, or wait on another node for their drain.
+fn is_sound(checker: &mut Checker<'_>, entry: &Entry) -> Result<bool> {
+    match checker.entry(entry) {
+        Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false),
+        Err(e) if e.kind() != ErrorKind::NotYetHome => Err(e),
+        _ => Ok(true),
     }
-    // Values that are computed from others, and replicas of them, do not keep a step.
-    let computed = |entry: &Entry| {
-        let variable = base.schema.variables.get(&entry.variable);
-        entry.encoding.replica > 0 || variable.is_none_or(|variable| variable.derived.is_some())
-    };
-    let mut others: BTreeSet<(u64, u64, u32)> = BTreeSet::new();
-    if !units.is_empty() {
+}
+
+/// The key steps of lost blocks in which nothing is left but what was closed together with the lost blocks.
+#[derive(Default)]
+struct GoneSteps {
+    steps: BTreeSet<u64>,
+    /// By step: what was closed together with the lost blocks, what they cover, and what is computed from either.
+    newest: BTreeMap<u64, Vec<Entry>>,
+    older: BTreeMap<u64, Vec<Entry>>,
+    computed: BTreeMap<u64, Vec<Entry>>,
+}
+
+impl GoneSteps {
+    fn find(
+        inner: &Inner,
+        base: &Snapshot,
+        sources: &[Source],
+        covered: &Dead,
+        lost: &[Entry],
+    ) -> Result<Self> {
+        let mut found = GoneSteps::default();
+        let Some(root) = &base.manifest.root else { return Ok(found) };
+        let mut writers = Writers { inner, sources, known: BTreeMap::new() };
+        let mut units: BTreeMap<u64, BTreeSet<Unit>> = BTreeMap::new();
+        for entry in lost.iter().filter(|entry| entry.step > 0) {
+            units.entry(entry.step).or_default().insert(writers.unit(entry.commit, entry.source)?);
+        }
+        if units.is_empty() {
+            return Ok(found);
+        }
+        let mut all: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
         tree::entries(&inner.pages, root, &mut |entry| {
-            if units.contains_key(&entry.step) && !computed(entry) && !covered.has(entry) {
-                others.insert((entry.step, entry.commit, entry.source));
+            if units.contains_key(&entry.step) {
+                all.entry(entry.step).or_default().push(entry.clone());
             }
         })?;
-    }
-    let mut gone: BTreeSet<u64> = units.keys().copied().collect();
-    for (step, commit, source) in others {
-        if gone.contains(&step) && !units[&step].contains(&writers.unit(commit, source)?) {
-            gone.remove(&step);
+        // Values that are computed from others, and replicas of them, do not keep a step.
+        let is_computed = |entry: &Entry| {
+            let variable = base.schema.variables.get(&entry.variable);
+            entry.encoding.replica > 0 || variable.is_none_or(|variable| variable.derived.is_some())
+        };
+        for (step, entries) in all {
+            let (mut newest, mut older, mut computed) = (Vec::new(), Vec::new(), Vec::new());
+            let mut has_others = false;
+            for entry in entries {
+                if is_computed(&entry) {
+                    computed.push(entry);
+                } else if units[&step].contains(&writers.unit(entry.commit, entry.source)?) {
+                    newest.push(entry);
+                } else {
+                    has_others |= !covered.has(&entry);
+                    older.push(entry);
+                }
+            }
+            if !has_others {
+                found.steps.insert(step);
+                found.newest.insert(step, newest);
+                found.older.insert(step, older);
+                found.computed.insert(step, computed);
+            }
         }
+        Ok(found)
     }
-    Ok(gone)
+
+    /// Takes out the steps in which everything lost had overwritten blocks that are whole. In these only the newest
+    /// blocks are dropped, and what may be computed from them. Returns these steps.
+    fn back(&mut self, base: &Snapshot, checker: &mut Checker<'_>, drop: &mut Dead) -> Result<BTreeSet<u64>> {
+        let mut back = BTreeSet::new();
+        let member = |entry: &Entry| (entry.variable, entry.member);
+        for step in &self.steps {
+            let (newest, older) = (&self.newest[step], &self.older[step]);
+            let members: BTreeSet<(u32, u32)> = newest.iter().map(member).collect();
+            let of = |entries: &[Entry], one| -> Vec<Entry> {
+                entries.iter().filter(|entry| member(entry) == one).cloned().collect()
+            };
+            let is_covered = |one: &(u32, u32)| Dead::would_be(base, &of(newest, *one), &of(older, *one));
+            if older.is_empty() || !members.iter().all(is_covered) {
+                continue;
+            }
+            let mut is_whole = true;
+            for entry in older {
+                is_whole = is_whole && is_sound(checker, entry)?;
+            }
+            if is_whole {
+                newest.iter().chain(&self.computed[step]).for_each(|entry| drop.add(entry));
+                back.insert(*step);
+            }
+        }
+        self.steps.retain(|step| !back.contains(step));
+        Ok(back)
+    }
 }
 
 /// The run or the writer of each source.

@@ -128,13 +128,24 @@ impl Container {
             let choice = Choice { adopt, broken: broken_groups(inner, &base, &logs, &mut notes)? };
             let sources = base.sources(&inner.pages)?;
             let version = top + 1;
+            // Steps that are dropped on request, but were incomplete anyway, are reported as incomplete.
+            let incomplete = match adopt {
+                Adopt::All => None,
+                _ => {
+                    let all = Choice { adopt: &Adopt::All, broken: choice.broken.clone() };
+                    let all = adoption::plan(&base, sources.clone(), &logs, Scope::All, version, &all)?;
+                    Some(all.incomplete)
+                }
+            };
             let change = adoption::plan(&base, sources, &logs, Scope::All, version, &choice)?;
             let mut report =
                 RecoverReport { run: adoption::next_fence(&base)?, version, ..RecoverReport::default() };
             report.adopted = adoption::new_steps(&base, &logs, change.steps.as_ref().unwrap_or(&base.steps));
             report.discarded = discarded(&base, &logs, &choice);
-            report.discarded.retain(|s| !report.adopted.contains(s));
-            report.incomplete = change.incomplete.clone();
+            report.incomplete = incomplete.unwrap_or_else(|| change.incomplete.clone());
+            let never_whole =
+                |step: &u64| report.incomplete.iter().any(|one| one.at.step == *step && !one.again);
+            report.discarded.retain(|s| !report.adopted.contains(s) && !never_whole(s));
             notes.extend(change.notes.iter().cloned());
             notes.extend(mended.clone());
             notes.extend(part_notes(&gone, "that were not home are lost with the tiers of"));
@@ -151,10 +162,17 @@ impl Container {
                     inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
                 }
                 let may_lack: Parts = lost_parts.iter().chain(broken.keys()).copied().collect();
-                let left = match may_lack.is_empty() {
-                    true => inner.newest_known().0,
+                let (left, back) = match may_lack.is_empty() {
+                    true => (inner.newest_known().0, BTreeSet::new()),
                     false => drop_steps(inner, &may_lack)?,
                 };
+                if !back.is_empty() {
+                    let have = if back.len() == 1 { "has" } else { "have" };
+                    let what = loss::in_words(&back);
+                    report.notes.push(format!(
+                        "{what} {have} older values again: those that overwrote them are lost"
+                    ));
+                }
                 report.version = report.version.max(left.version());
                 report.adopted.retain(|step| left.steps.contains(*step));
                 seen.extend(loss::missing(&newest.steps, &left.steps));

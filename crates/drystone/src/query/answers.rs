@@ -114,7 +114,7 @@ impl Query {
             return Err(Error::invalid(format!("{found} bytes are given for a mask of {:?}", self.shape())));
         }
         let each = shape.iter().product::<u64>() as usize;
-        self.each_hits(false, |(place, _), found| {
+        let report = self.each_hits(false, |(place, _), found| {
             let step = &mut out[place as usize * each..][..each];
             for one in found {
                 let own = extents(&one.lo, &one.hi, shape.len());
@@ -143,7 +143,9 @@ impl Query {
                 }
             }
             Ok(())
-        })
+        })?;
+        turn(out, &self.shape(), &asked.turned);
+        Ok(report)
     }
 
     /// Calls `act` with the hits of some tiles of a step. Tiles come in any order.
@@ -228,5 +230,42 @@ impl Display for QueryReport {
             1 => write!(f, ", 1 of them a program"),
             programs => write!(f, ", {programs} of them programs"),
         }
+    }
+}
+
+/// Reverses an array of bytes along some of its axes.
+fn turn(bytes: &mut [u8], shape: &[u64], turned: &[bool]) {
+    let mut below = bytes.len();
+    for (&extent, &turned) in shape.iter().zip(turned) {
+        let around = below;
+        below = below.checked_div(extent as usize).unwrap_or(0);
+        if !turned || below == 0 {
+            continue;
+        }
+        for rows in bytes.chunks_exact_mut(around) {
+            rows.reverse();
+            rows.chunks_exact_mut(below).for_each(<[u8]>::reverse);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::turn;
+
+    #[test]
+    fn turned_axes_are_reversed_and_others_not() {
+        let turned = |shape: &[u64], axes: &[bool]| {
+            let mut bytes: Vec<u8> = (0..shape.iter().product::<u64>() as u8).collect();
+            turn(&mut bytes, shape, axes);
+            bytes
+        };
+        assert_eq!(turned(&[2, 3], &[false, false]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(turned(&[2, 3], &[true, false]), [3, 4, 5, 0, 1, 2]);
+        assert_eq!(turned(&[2, 3], &[false, true]), [2, 1, 0, 5, 4, 3]);
+        assert_eq!(turned(&[2, 3], &[true, true]), [5, 4, 3, 2, 1, 0]);
+        assert_eq!(turned(&[2, 1, 3], &[true, true, true]), [5, 4, 3, 2, 1, 0]);
+        assert_eq!(turned(&[], &[]), [0]);
+        assert_eq!(turned(&[0, 3], &[true, true]), []);
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Asked {
     pub(super) grid: Grid,
     /// The selected cells, without the step axis; strides are positive.
     pub(super) cells: Selection,
+    /// Which axes were selected from the last cell to the first: the steps, if there are any, and those of `cells`.
+    pub(super) turned: Vec<bool>,
     /// Number of selected steps.
     pub(super) steps: u64,
     /// The committed steps among them: position among the selected steps, and step number.
@@ -79,6 +81,7 @@ impl Container {
             terms,
             inputs,
             cells,
+            turned: Vec::new(),
             steps: 0,
             present: Vec::new(),
             constant,
@@ -136,8 +139,17 @@ fn both(a: &Tree, b: &Tree) -> Result<Tree> {
 impl Query {
     /// The same query on a part of the cells. `cells` has an axis per dimension, without the step axis. `steps` are
     /// ascending step numbers; empty if the grid has no steps. Hits come in C order, whatever the direction of an
-    /// axis.
+    /// axis; a mask has the directions of the selection.
     pub fn within(&self, cells: Selection, steps: impl IntoIterator<Item = u64>) -> Result<Query> {
+        self.turned_within(cells, steps, false)
+    }
+
+    fn turned_within(
+        &self,
+        cells: Selection,
+        steps: impl IntoIterator<Item = u64>,
+        steps_are_turned: bool,
+    ) -> Result<Query> {
         let asked = &*self.asked;
         let shape = &asked.grid.shape;
         if cells.axes.len() != shape.len() {
@@ -145,6 +157,8 @@ impl Query {
             return Err(Error::invalid(format!("the selection has {found} axes, the grid {wanted}")));
         }
         let mut cells = cells;
+        let turned = cells.axes.iter().map(|axis| axis.step < 0 && axis.count > 1);
+        let turned = asked.grid.steps.then_some(steps_are_turned).into_iter().chain(turned).collect();
         for (d, (axis, n)) in cells.axes.iter_mut().zip(shape).enumerate() {
             if axis.count == 0 {
                 *axis = Axis { start: 0, step: 1, count: 0 };
@@ -191,6 +205,7 @@ impl Query {
             grid: asked.grid.clone(),
             constant: asked.inputs.iter().map(|_| OnceLock::new()).collect(),
             cells,
+            turned,
             steps: count,
             present,
         };
@@ -215,6 +230,7 @@ impl Query {
             grid: asked.grid.clone(),
             constant: asked.inputs.iter().map(|_| OnceLock::new()).collect(),
             cells: asked.cells.clone(),
+            turned: asked.turned.clone(),
             steps: asked.steps,
             present: asked.present.clone(),
         };
@@ -224,13 +240,14 @@ impl Query {
     /// The same query on a selection whose first axis is the step axis, if there are steps.
     pub fn select(&self, selection: &Selection) -> Result<Query> {
         let mut axes = selection.axes.clone();
-        let mut steps = Vec::new();
+        let (mut steps, mut is_turned) = (Vec::new(), false);
         if self.asked.grid.steps && !axes.is_empty() {
             let axis = axes.remove(0);
             steps = (0..axis.count).map(|n| axis.cell(n)).collect();
             steps.sort_unstable();
+            is_turned = axis.step < 0;
         }
-        self.within(Selection { axes }, steps)
+        self.turned_within(Selection { axes }, steps, is_turned)
     }
 
     /// The condition.

@@ -241,19 +241,44 @@ impl Reading {
         Ok(out)
     }
 
-    /// The unwritten boxes of a selection at a step: first positions and ends.
+    /// The boxes of a box in which no cell was ever written, at a step (`None`: of a variable without steps). They are
+    /// disjoint; each is its first cell and its extents. Values that are computed at reading count as written.
+    pub fn unwritten(
+        &self,
+        step: Option<u64>,
+        offset: &[u64],
+        count: &[u64],
+    ) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
+        if self.is_derived() {
+            return Ok(Vec::new());
+        }
+        let voids = self.voids(step.unwrap_or(0), &Selection::boxed(offset, count))?;
+        let whole = |(lo, hi): (Vec<u64>, Vec<u64>)| {
+            let first = lo.iter().zip(offset).map(|(at, offset)| at + offset).collect();
+            (first, hi.iter().zip(&lo).map(|(end, at)| end - at).collect())
+        };
+        Ok(voids.into_iter().map(whole).collect())
+    }
+
+    /// The unwritten boxes of a selection at a step: first positions and ends. Arrays may be put in parts; a cell is
+    /// unwritten if all its parts are.
     pub(crate) fn voids(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
         let log = self.clone().from_log();
         let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
-        let mut slots = read_plan::offered(&slots, 0);
-        // Arrays that were put in parts have several slots; then nothing is known about the whole.
-        let [slot] = &mut slots[..] else { return Ok(Vec::new()) };
-        slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(&log);
-        let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
-        let visible = found.iter().flat_map(|resolved| &resolved.visible).filter(|v| v.candidate == 0);
-        let ndim = cells.axes.len();
-        Ok(visible.map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
+        let (mut voids, ndim) = (None::<Vec<(Vec<u64>, Vec<u64>)>>, cells.axes.len());
+        for mut slot in read_plan::offered(&slots, 0) {
+            slot.candidates.insert(0, nothing(&self.variable.shape));
+            let slot = [slot];
+            let found = read_plan::resolve_slots(&slot).map_err(|e| log.plan_error(&slot, &sources, e))?;
+            let visible = found.iter().flat_map(|resolved| &resolved.visible).filter(|v| v.candidate == 0);
+            let own: Vec<_> = visible.map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect();
+            voids = Some(match voids {
+                None => own,
+                Some(before) => before.iter().flat_map(|a| own.iter().filter_map(|b| common(a, b))).collect(),
+            });
+        }
+        Ok(voids.unwrap_or_default())
     }
 
     /// The best number of concurrent reads: one per processor, or as many as a far store keeps in flight.
@@ -304,6 +329,13 @@ fn ends(cells: &Selection) -> [u64; MAX_NDIM] {
         *hi = axis.count;
     }
     hi
+}
+
+/// The common part of two boxes, given by first positions and ends.
+fn common(a: &(Vec<u64>, Vec<u64>), b: &(Vec<u64>, Vec<u64>)) -> Option<(Vec<u64>, Vec<u64>)> {
+    let lo: Vec<u64> = a.0.iter().zip(&b.0).map(|(a, b)| *a.max(b)).collect();
+    let hi: Vec<u64> = a.1.iter().zip(&b.1).map(|(a, b)| *a.min(b)).collect();
+    lo.iter().zip(&hi).all(|(lo, hi)| lo < hi).then_some((lo, hi))
 }
 
 /// A block that is older than all others and contains all cells of a shape.

@@ -27,7 +27,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead, Rank};
 use drystone_format::schema::{Schema, Variable};
-use drystone_store::Features;
+use drystone_store::{Features, StoreError};
 use drystone_transform::Choice;
 
 use crate::base::random;
@@ -93,6 +93,8 @@ struct OpenStep {
 struct State {
     part: Part,
     done: Vec<PartFrom>,
+    /// The number of these whose files are on stable storage, as far as `sync` syncs them.
+    synced: usize,
     /// The complete idx of the last ended part, if it is short.
     ended: Option<Tail>,
     unsynced: BTreeSet<String>,
@@ -168,7 +170,7 @@ impl Writer {
         let rank = match options.rank {
             None if options.run.is_some() => {
                 return Err(Error::invalid(
-                    "run= is for writers with rank= and nranks=; writers without ranks belong to no run",
+                    "a run is for writers with a rank and a number of ranks; writers without ranks belong to no run",
                 ));
             }
             None => None,
@@ -196,6 +198,7 @@ impl Writer {
         let state = State {
             part: Part::new(&inner, &header, limit),
             done: Vec::new(),
+            synced: 0,
             ended: None,
             unsynced: BTreeSet::new(),
             open: None,
@@ -326,27 +329,47 @@ impl Writer {
         if !self.appends() || self.durable() {
             return Ok(()); // synced when it was written
         }
-        let (s, state) = (&self.shared, lock(&self.shared.state));
-        let last = (state.part.number, state.part.idx_len > 0, state.part.segment.has_content());
-        let done = state.done.iter().map(|p| (p.part, true, true));
-        let parts: Vec<_> = done.chain([last]).collect();
-        drop(state);
-        let mut there = Vec::new();
-        for (part, idx, segment) in parts {
-            there.extend(segment.then(|| keys::segment(s.id, part)));
-            there.extend(idx.then(|| keys::idx(s.id, part)));
-        }
-        let there: Vec<&str> = there.iter().map(String::as_str).collect();
-        Ok(s.inner.store.sync(&there)?)
+        let s = &self.shared;
+        let (number, earlier, last) = {
+            let state = lock(&s.state);
+            let part = state.part.number;
+            let mut last = Vec::new();
+            last.extend(state.part.segment.has_content().then(|| keys::segment(s.id, part)));
+            last.extend((state.part.idx_len > 0).then(|| keys::idx(s.id, part)));
+            let earlier =
+                state.unsynced_parts().flat_map(|p| [keys::segment(s.id, p.part), keys::idx(s.id, p.part)]);
+            (state.done.len(), earlier.collect(), last)
+        };
+        self.sync_files(earlier, last, number)
     }
 
     /// Syncs the step records, which lie in the home store.
     fn sync_records(&self) -> Result<()> {
-        let (s, state) = (&self.shared, lock(&self.shared.state));
-        let parts = state.done.iter().filter(|part| part.len > 0);
-        let records: Vec<String> = parts.map(|part| keys::idx(s.id, part.part)).collect();
-        drop(state);
-        Ok(s.inner.store.sync(&records.iter().map(String::as_str).collect::<Vec<_>>())?)
+        let s = &self.shared;
+        let (number, mut earlier) = {
+            let state = lock(&s.state);
+            let parts = state.unsynced_parts().filter(|part| part.len > 0);
+            (state.done.len(), parts.map(|part| keys::idx(s.id, part.part)).collect::<Vec<_>>())
+        };
+        let last = earlier.pop().into_iter().collect();
+        self.sync_files(earlier, last, number)
+    }
+
+    /// Syncs files of the log; then the files of this many parts need not be synced again. Those of earlier parts may
+    /// have been removed by gc, since nothing of them is visible any more.
+    fn sync_files(&self, mut earlier: Vec<String>, last: Vec<String>, parts: usize) -> Result<()> {
+        loop {
+            let files: Vec<&str> = earlier.iter().chain(&last).map(String::as_str).collect();
+            match self.shared.inner.store.sync(&files) {
+                Err(StoreError::NotFound { key, .. }) if earlier.contains(&key) => {
+                    earlier.retain(|file| *file != key);
+                }
+                synced => break synced?,
+            }
+        }
+        let mut state = lock(&self.shared.state);
+        state.synced = state.synced.max(parts);
+        Ok(())
     }
 
     /// The number of the open step.

@@ -398,6 +398,11 @@ impl Writer {
 }
 
 impl State {
+    /// The ended parts whose files may not be on stable storage.
+    pub(super) fn unsynced_parts(&self) -> impl Iterator<Item = &PartFrom> {
+        self.done.iter().skip(self.synced)
+    }
+
     /// The end of the log, if known. After a part was ended, an empty one follows, and the end is that of the
     /// ended part.
     fn tail(&self) -> Option<Tail> {

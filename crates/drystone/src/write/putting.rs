@@ -298,7 +298,7 @@ impl Writer {
             }
             (true, None) => {
                 return Err(Error::invalid(format!(
-                    "\"{path}\" has steps: put belongs inside a step (with writer.step(): ...)"
+                    "\"{path}\" has steps: begin a step of the writer before the put"
                 )));
             }
             (false, _) => {

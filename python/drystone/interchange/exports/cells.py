@@ -169,7 +169,7 @@ def set_attrs(
             lost.append(f"attribute {name} of {where or '/'} (HDF5 and netCDF reserve the name)")
             continue
         if isinstance(value, bool):
-            value = np.int8(value)
+            value = np.bool_(value)  # h5py has no attributes of Python's type
         if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "mM":
             lost.append(f"attribute {name} of {where or '/'}: its type {value.dtype} (it is a text there)")
             texts = [str(one) for one in np.ravel(value)]

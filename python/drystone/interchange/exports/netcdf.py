@@ -106,12 +106,11 @@ def _by_netcdf(
     with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         _core.find_room(path, total)
         room = cells.Room(path, total)
-        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost, scales.RESERVED)
+        cells.set_attrs(_Attributes(file, "", lost), dict(c.attrs), "", lost, scales.RESERVED)
         for name, group in c.groups.items():
             if _is_netcdf_name(name):
-                cells.set_attrs(
-                    _Attributes(file.createGroup(name)), dict(group.attrs), name, lost, scales.RESERVED
-                )
+                below = _Attributes(file.createGroup(name), name, lost)
+                cells.set_attrs(below, dict(group.attrs), name, lost, scales.RESERVED)
             else:
                 lost.append(f"{name} (no name in netCDF)")
         kinds = [(name, v, _of_netcdf(v, name, lost)) for name, v in flat]
@@ -123,7 +122,7 @@ def _by_netcdf(
         ]
         dimensions.create(file)
         for name, v, kind, dims in planned:
-            below: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
+            inside: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
             shape = cells.shape_of(c, v)
             attrs = cells.attrs_of(v)
             if (references := reference_kind(v.dtype)) is not None:
@@ -144,7 +143,7 @@ def _by_netcdf(
             )
             if named is not None and (lists is not None or fill not in named.enum_dict.values()):
                 fill = None  # netCDF requires a name
-            target = below.createVariable(
+            target = inside.createVariable(
                 name.rpartition("/")[2], kind if named is None else named, dims, fill_value=fill, **kept
             )
             file.set_fill_on()
@@ -153,7 +152,7 @@ def _by_netcdf(
                 attrs["dtype"] = "bool"
             if times.is_time(v.dtype):
                 attrs = times.attributes(v.dtype) | attrs
-            cells.set_attrs(_Attributes(target), attrs, name, lost, scales.RESERVED)
+            cells.set_attrs(_Attributes(target, name, lost), attrs, name, lost, scales.RESERVED)
             if _is_one_run(target, v):
                 target[(0,) * v.ndim] = 0  # which allocates all of it
                 later[name] = v
@@ -166,9 +165,18 @@ def _by_netcdf(
                 with cells.named(name):
                     cells.copy(c, v, into, progress)
             rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
-        if c.steps and "step" in file.dimensions and "step" not in file.variables:
-            file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
+        if c.steps:
+            _number_steps(file, np.array(c.steps))
     return rows, later
+
+
+def _number_steps(group: Any, steps: npt.NDArray[np.int64]) -> None:
+    """Writes the numbers of the steps as the coordinate of each dimension of steps."""
+    dimension = group.dimensions.get("step")
+    if dimension is not None and len(dimension) == len(steps) and "step" not in group.variables:
+        group.createVariable("step", "i8", ("step",))[:] = steps
+    for below in group.groups.values():
+        _number_steps(below, steps)
 
 
 def _enumeration(file: Any, v: Variable, name: str, lost: list[str], attrs: dict[str, Any]) -> Any:
@@ -285,18 +293,30 @@ def _as_netcdf(values: npt.NDArray[Any], kind: Any, room: cells.Room) -> Any:
 class _Attributes:
     """Attributes of netCDF4, set by item access."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, where: str, lost: list[str]) -> None:
         self._target = target
+        self._where = where or "/"
+        self._lost = lost
 
     def __setitem__(self, name: str, value: Any) -> None:
         if isinstance(value, dict):
             raise TypeError("a dictionary")
+        if _are_truths(value):
+            self._lost.append(f"attribute {name} of {self._where}: its type bool (it is an i1 there)")
+            value = np.int8(value)
         texts = [isinstance(item, str) for item in value] if isinstance(value, list) else []
         if any(texts) and not all(texts):
             raise TypeError("texts and others in one list")
         if any("\0" in text for text in (value if any(texts) else [value]) if isinstance(text, str)):
             raise ValueError("a text with a NUL")
         self._target.setncattr(name, value)
+
+
+def _are_truths(value: Any) -> bool:
+    """Whether an attribute is a truth value, or several."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, bool | np.bool_) for one in value)
+    return isinstance(value, bool | np.generic | np.ndarray) and np.asarray(value).dtype.kind == "b"
 
 
 def _members(name: str, v: Variable) -> Iterator[tuple[str, Variable]]:
