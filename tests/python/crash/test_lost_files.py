@@ -522,3 +522,22 @@ def test_closed_writers_are_not_called_open(tmp_path):
             w.put("t", np.ones(4, "f4"))
     done = command("info", path)
     assert "1 (1 closed)" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "choice", [{"discard": True}, {"adopt": []}, {"discard": [0]}, {"adopt": [0]}, {"adopt": True}]
+)
+def test_a_recovery_that_discards_says_which_steps_were_incomplete(tmp_path, choice):
+    """The step that one of two ranks had closed was listed among the complete ones that were dropped."""
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("T", "i4", (4,), steps=True)
+        writers = [c.writer(rank=rank, nranks=2) for rank in range(2)]
+        for step, ranks in ((0, (0, 1)), (1, (0,))):
+            for rank in ranks:
+                with writers[rank].step(step):
+                    writers[rank].put("T", np.full(2, step, "i4"), offset=2 * rank)
+        with dry.open(tmp_path / "run.dry", "r+") as other:
+            report = other.recover(**choice)
+    is_adopted = choice in ({"adopt": [0]}, {"adopt": True})
+    assert (report.adopted, report.discarded) == (((0,), ()) if is_adopted else ((), (0,)))
+    assert [(one.step, one.missing) for one in report.incomplete] == [(1, (1,))]

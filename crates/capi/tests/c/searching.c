@@ -47,17 +47,18 @@ static void search(dry_variable *v) {
 
 static void query(dry_container *c) {
     const dry_axis some[3] = {{0, 1, 1}, {5, 10, 1}, {0, COLUMNS, 1}};
+    const dry_axis back[3] = {{0, 1, 1}, {14, 10, -1}, {COLUMNS - 1, COLUMNS, -1}};
     const char *const names[2] = {"u", "u"}, *const none[1] = {"nothing"};
     double values[2][7];
     void *const places[2] = {values[0], values[1]};
     const uint64_t sizes[2] = {sizeof values[0], sizeof values[1]}, small[2] = {sizeof values[0], 8};
-    static unsigned char mask[10][COLUMNS];
+    static unsigned char mask[10][COLUMNS], turned[10][COLUMNS];
     uint64_t shape[3], low, high, count;
     int64_t coords[7][3];
     size_t length, found, all = 0;
     char text[1000];
     dry_read_report cost = dry_read_report_new();
-    dry_query *q;
+    dry_query *q, *r;
     OK(dry_query_open(c, "u >= 7 & u < 8.1", 0, NULL, &q));
     OK(dry_query_shape(q, shape, 3, &length));
     REQUIRE(length == 3 && shape[0] == 1 && shape[1] == ROWS && shape[2] == COLUMNS);
@@ -85,6 +86,10 @@ static void query(dry_container *c) {
     OK(dry_query_mask(q, mask, sizeof mask, NULL));
     REQUIRE(mask[2][0] == 1 && mask[1][49] == 0 && mask[3][9] == 1 && mask[3][10] == 0);
     FAILS(DRY_INVALID_ARGUMENT, "mask", dry_query_mask(q, mask, 8, NULL));
+    OK(dry_query_open(c, "u >= 7 & u < 8.1", 3, back, &r));
+    OK(dry_query_mask(r, turned, sizeof turned, NULL));
+    for (all = 0; all < sizeof mask; all++) REQUIRE((&turned[0][0])[all] == (&mask[0][0])[sizeof mask - 1 - all]);
+    OK(dry_query_close(r));
     OK(dry_query_next(q, 7, &coords[0][0], NULL, NULL, &found, NULL));
     REQUIRE(found == 7 && coords[0][1] == 7 && coords[6][2] == 6);
     FAILS(DRY_INVALID_ARGUMENT, "room", dry_query_next(q, 0, NULL, NULL, NULL, &found, NULL));
