@@ -390,7 +390,10 @@ impl Container {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.stop_drain();
-        self.settle();
+        // A closed handle has settled. The folder may be gone, or belong to somebody else, when a thread of it ends.
+        if !self.closed.load(Ordering::SeqCst) {
+            self.settle();
+        }
     }
 }
 

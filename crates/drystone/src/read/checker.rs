@@ -24,6 +24,8 @@ use crate::{Error, Result};
 const BATCH: usize = 256;
 /// Ranges that lie no farther apart are prefetched as one.
 const NEAR: u64 = 4 << 10;
+/// Bytes of strings that are read at once, unless one string is longer.
+const STRINGS: u64 = 4 << 20;
 
 /// Checks entries one after the other.
 pub(crate) struct Checker<'a> {
@@ -237,22 +239,48 @@ impl<'a> Checker<'a> {
         }
         if leaf.is_some_and(|l| l.dtype.is_blob()) {
             let refs = if raw { std::mem::take(&mut self.buffer) } else { std::mem::take(&mut self.decoded) };
-            let known = self.inner.store.len(key).map_err(must_exist)?;
-            for r in refs.chunks_exact(16) {
-                let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
-                let length = u64::from(u32::from_le_bytes([r[8], r[9], r[10], r[11]]));
-                let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
-                if length > 0 && position.checked_add(length).is_none_or(|end| end > known) {
-                    return Err(Error::corrupt(format!("{key}: a string lies outside the file")));
+            self.blobs(key, &refs)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the strings of references: those that lie near each other are read at once.
+    fn blobs(&mut self, key: &str, refs: &[u8]) -> Result<()> {
+        let known = self.inner.store.len(key).map_err(must_exist)?;
+        let mut blobs: Vec<(u64, u64, u32)> = Vec::with_capacity(refs.len() / 16);
+        for r in refs.as_chunks::<16>().0 {
+            let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
+            let length = u64::from(u32::from_le_bytes([r[8], r[9], r[10], r[11]]));
+            let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
+            if length == 0 {
+                continue;
+            }
+            if position.checked_add(length).is_none_or(|end| end > known) {
+                return Err(Error::corrupt(format!("{key}: a string lies outside the file")));
+            }
+            blobs.push((position, length, check));
+        }
+        blobs.sort_unstable();
+        let mut left = blobs.as_slice();
+        while let Some(&(first, length, _)) = left.first() {
+            let (mut end, mut count) = (first + length, 1);
+            for (at, length, _) in &left[1..] {
+                if *at > end.saturating_add(NEAR) || at + length - first > STRINGS {
+                    break;
                 }
-                self.buffer.resize(length as usize, 0);
-                self.inner.store.read(key, position, &mut self.buffer).map_err(must_exist)?;
-                if length > 0 && crc32(&self.buffer) != check {
+                (end, count) = (end.max(at + length), count + 1);
+            }
+            self.buffer.resize((end - first) as usize, 0);
+            self.inner.store.read(key, first, &mut self.buffer).map_err(must_exist)?;
+            for (position, length, check) in &left[..count] {
+                let from = (position - first) as usize;
+                if crc32(&self.buffer[from..from + *length as usize]) != *check {
                     return Err(Error::corrupt(format!(
                         "{key} is damaged at byte {position}: a string fails its checksum"
                     )));
                 }
             }
+            left = &left[count..];
         }
         Ok(())
     }
