@@ -160,10 +160,13 @@ pub(crate) unsafe fn selection(naxes: u32, axes: *const dry_axis) -> Result<Sele
         // A step of 0 means 1, for plain boxes.
         let step = if axis.step == 0 { 1 } else { axis.step };
         let last = i128::from(axis.start) + i128::from(step) * (i128::from(axis.count) - 1);
-        if axis.count > 0 && (last < 0 || last > i128::from(i64::MAX)) {
+        if axis.count > 0 && last < 0 {
             return Err(Failure::invalid(format!(
-                "axis {d} of the selection exceeds the 63-bit index range"
+                "axis {d} of the selection leads to cell {last}: cells are numbered from 0"
             )));
+        }
+        if axis.count > 0 && last > i128::from(i64::MAX) {
+            return Err(Failure::invalid(format!("axis {d} of the selection leads to cell {last}, beyond 2^63")));
         }
         out.axes.push(Axis { start: axis.start, step, count: axis.count });
     }

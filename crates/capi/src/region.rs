@@ -115,6 +115,15 @@ pub(crate) unsafe extern "C" fn dry_map(
                 optional_extents(count, ndim, "the count")?,
             )
         };
+        for (what, given) in [("offset", offset), ("count", count)] {
+            for (d, n) in given.unwrap_or_default().iter().enumerate() {
+                if let Some(negative) = i64::try_from(*n).is_err().then_some(*n as i64) {
+                    return Err(Failure::invalid(format!(
+                        "the {what} is {negative} in dimension {d}: it counts cells from 0"
+                    )));
+                }
+            }
+        }
         if !(READ..=READ | WRITE).contains(&access) {
             return Err(Failure::invalid(format!(
                 "{access} is not an access: DRY_MAP_READ, DRY_MAP_WRITE, or both"

@@ -390,7 +390,7 @@ impl Container {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.stop_drain();
-        // A closed handle has settled. The folder may be gone, or belong to somebody else, when a thread of it ends.
+        // A closed handle has settled. When its last thread ends, the folder may be gone, or hold another container.
         if !self.closed.load(Ordering::SeqCst) {
             self.settle();
         }

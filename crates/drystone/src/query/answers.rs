@@ -266,6 +266,6 @@ mod tests {
         assert_eq!(turned(&[2, 3], &[true, true]), [5, 4, 3, 2, 1, 0]);
         assert_eq!(turned(&[2, 1, 3], &[true, true, true]), [5, 4, 3, 2, 1, 0]);
         assert_eq!(turned(&[], &[]), [0]);
-        assert_eq!(turned(&[0, 3], &[true, true]), []);
+        assert!(turned(&[0, 3], &[true, true]).is_empty());
     }
 }
