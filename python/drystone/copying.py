@@ -376,6 +376,10 @@ def _name_the_rest(source: Container, copied: Copied) -> None:
         described = source.describe()
         if (zarr := described.files.get("zarr")) is not None and zarr.number:
             copied.notes.append("what was published is not copied: publish the copy")
+        if (files := source._handle.byte_files()) is not None and files[0]:
+            copied.notes.append(
+                f"{files[0]} files of a mount ({files[1]} bytes) are not copied: mount both containers and copy them"
+            )
         if described.waiting:
             steps = ", ".join(map(str, described.waiting[:10]))
             copied.notes.append(f"steps that wait for a commit are not copied: {steps}")

@@ -166,7 +166,9 @@ pub(crate) unsafe fn selection(naxes: u32, axes: *const dry_axis) -> Result<Sele
             )));
         }
         if axis.count > 0 && last > i128::from(i64::MAX) {
-            return Err(Failure::invalid(format!("axis {d} of the selection leads to cell {last}, beyond 2^63")));
+            return Err(Failure::invalid(format!(
+                "axis {d} of the selection leads to cell {last}, beyond the 63-bit index range"
+            )));
         }
         out.axes.push(Axis { start: axis.start, step, count: axis.count });
     }

@@ -428,6 +428,7 @@ impl Store for ServerStore {
                 latency,
                 requests: u32::try_from(self.inner.options.max_requests).unwrap_or(u32::MAX),
                 seen: self.endpoint().ok().and_then(|endpoint| endpoint.seen()),
+                unsettled: None,
             }),
             targets: 0,
         }

@@ -90,6 +90,13 @@ pub fn serve(
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     take_away_dead(at)?;
+    if std::fs::read_dir(at)?.next().is_some() {
+        let why = format!(
+            "{} is not empty, and the mount would cover its content: choose an empty folder",
+            at.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, why));
+    }
     let files = opened(&container, access)?;
     let mut config = Config::default();
     config.mount_options = vec![
@@ -124,7 +131,7 @@ pub fn serve(
     let served = match ended {
         Some(served) => served,
         None => {
-            if access == Access::WriteBack
+            if access != Access::Read
                 && let Err(error) = written_back(at)
             {
                 eprintln!("drystone: writing what the kernel has collected: {error}");
@@ -187,7 +194,7 @@ fn leave_open_files(at: &Path) -> io::Result<()> {
     detach(at)
 }
 
-/// Lets the kernel write what it has collected of files that are still open.
+/// Lets the kernel write what it has collected of files that are still open, or mapped.
 fn written_back(at: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(std::fs::File::open(at)?)?)
 }

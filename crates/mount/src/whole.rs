@@ -348,7 +348,7 @@ impl Filesystem for Whole {
         let cached = self.collects() || write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let at = (cached || flags.0 & O_APPEND == 0).then_some(offset);
         let write = |files: &FileTree| {
-            if self.collects() && write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 files.drop_ids(ino)?;
             }
             files.write(fh.0, at, data)

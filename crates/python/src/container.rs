@@ -202,6 +202,12 @@ impl ContainerHandle {
         self.container.tiers().into_iter().map(reports::tier).collect()
     }
 
+    /// Number and bytes of the files that programs wrote through a mount; `None` if there never were any.
+    fn byte_files(&self, py: Python<'_>) -> Result<Option<(u64, u64)>> {
+        let usage = py.detach(|| self.container.files_usage())?;
+        Ok(usage.map(|usage| (usage.files, usage.bytes)))
+    }
+
     /// Parts that are not home: node, writer and part number, step, bytes, and whether this node has lost it.
     fn staged(&self, py: Python<'_>) -> Result<Vec<StagedItem>> {
         let found = py.detach(|| self.container.staged())?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
@@ -46,6 +46,8 @@ pub(crate) struct Client {
     pub(crate) has_answered: AtomicBool,
     /// Whether the server is a web server that sends only whole files.
     pub(crate) ignores_ranges: AtomicBool,
+    /// When the last attempt at a removal ended without an answer.
+    pub(crate) doubtful_removal: Mutex<Option<Instant>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -70,6 +72,7 @@ impl Client {
             region: resolved.value("aws_region").unwrap_or("us-east-1").to_owned(),
             has_answered: AtomicBool::new(false),
             ignores_ranges: AtomicBool::new(false),
+            doubtful_removal: Mutex::default(),
         })
     }
 

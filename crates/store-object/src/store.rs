@@ -1,7 +1,7 @@
 //! The store that the engine sees.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use drystone_runtime::block_on;
@@ -43,9 +43,16 @@ struct Inner {
 
 impl Inner {
     /// The usual time until a reply to this process begins.
-    fn seen_latency(&self) -> Option<std::time::Duration> {
+    fn seen_latency(&self) -> Option<Duration> {
         let client = self.client.as_ref().filter(|_| self.process == process_id())?;
-        client.hedge.lock().unwrap_or_else(std::sync::PoisonError::into_inner).usual()
+        client.hedge.lock().unwrap_or_else(PoisonError::into_inner).usual()
+    }
+
+    /// How long a removal may still be executed late: up to the deadline after its last attempt without an answer.
+    fn unsettled(&self) -> Option<Duration> {
+        let client = self.client.as_ref().filter(|_| self.process == process_id())?;
+        let last = *client.doubtful_removal.lock().unwrap_or_else(PoisonError::into_inner);
+        client.deadline.checked_sub(last?.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
@@ -282,8 +289,16 @@ impl Asking {
                 Ok(()) => return Ok(()),
                 // If the object is missing it is deleted, perhaps by an attempt whose reply was lost.
                 Err(failure) if failure.what == What::NotFound => return Ok(()),
-                Err(failure) if attempts.again(&failure).await => {}
-                Err(failure) => return Err(attempts.error(&failure, &place)),
+                Err(failure) => {
+                    if failure.what == What::Again && failure.answer.status == 0 {
+                        let mut last =
+                            self.client.doubtful_removal.lock().unwrap_or_else(PoisonError::into_inner);
+                        *last = Some(Instant::now());
+                    }
+                    if !attempts.again(&failure).await {
+                        return Err(attempts.error(&failure, &place));
+                    }
+                }
             }
         }
     }
@@ -342,6 +357,7 @@ impl Store for FarStore {
                 latency: Duration::from_millis(30),
                 requests: u32::try_from(self.inner.resolved.max_requests).unwrap_or(u32::MAX),
                 seen: self.inner.seen_latency(),
+                unsettled: self.inner.unsettled(),
             }),
             targets: 0,
         }

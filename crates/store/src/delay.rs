@@ -238,7 +238,7 @@ impl<S: Store + 'static> Store for DelayStore<S> {
     crate::forward!(shared.inner => device, sweep);
 
     fn features(&self) -> Features {
-        let far = Some(Far { latency: self.shared.latency, requests: 128, seen: None });
+        let far = Some(Far { latency: self.shared.latency, requests: 128, seen: None, unsettled: None });
         Features { far, put_is_durable: true, uploads: true, sync: true, ..self.shared.inner.features() }
     }
 

@@ -42,6 +42,9 @@ pub struct Far {
     /// The same time as this process has measured it, if it got enough replies. It is used for predictions. Stored
     /// layouts depend on `latency` instead, so that they do not depend on the time of day.
     pub seen: Option<Duration>,
+    /// How long from now on a removal, whose connection broke and which was repeated, may still be executed: it would
+    /// also remove an object that was put meanwhile.
+    pub unsettled: Option<Duration>,
 }
 
 /// What `put` does with an existing object.

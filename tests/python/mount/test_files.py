@@ -427,6 +427,58 @@ def refused(run, at, *options):
     return done.stderr
 
 
+def test_a_signal_keeps_what_was_stored_into_a_mapping(run, tmp_path, kind):
+    """With --write, stores without a msync were dropped."""
+    at = tmp_path / "mnt"
+    process = start(run, at, kind)
+    program = """
+import mmap, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 8192)
+os.fsync(fd)
+mapped = mmap.mmap(fd, 8192)
+mapped[:5] = b"hello"
+print("stored", flush=True)
+time.sleep(60)
+"""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, at / "files" / "kept"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "stored\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    finally:
+        holder.kill()
+        holder.communicate()
+    with mounted(run, at, kind):
+        assert (at / "files" / "kept").read_bytes()[:6] == b"hello\0"
+
+
+def test_a_mount_covers_no_other_files(run, tmp_path):
+    at = tmp_path / "mnt"
+    at.mkdir()
+    (at / "mine").write_text("here")
+    said = subprocess.run(command("mount", run, at), capture_output=True, text=True, timeout=20, check=False)
+    assert said.returncode != 0
+    assert "is not empty" in said.stderr
+    (at / "mine").unlink()
+    with mounted(run, at, "--write"):
+        said = subprocess.run(
+            command("mount", run, at), capture_output=True, text=True, timeout=20, check=False
+        )
+        assert "is not empty" in said.stderr
+
+
+def test_a_copy_says_that_it_lacks_files(run, tmp_path):
+    """They were left out silently."""
+    with mounted(run, tmp_path / "mnt", "--write") as at:
+        (at / "files" / "restart").write_bytes(b"precious")
+    with dry.open(run) as c, pytest.warns(dry.DrystoneWarning, match="1 files of a mount"):
+        copied = c.copy(tmp_path / "copy.dry")
+    assert any("(8 bytes) are not copied" in note for note in copied.notes)
+
+
 @pytest.mark.parametrize("first", KINDS)
 def test_a_mount_with_writeback_is_the_only_one_that_writes(run, tmp_path, first):
     process = start(run, tmp_path / "m1", first)

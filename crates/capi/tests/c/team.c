@@ -66,7 +66,7 @@ int main(void) {
     FAILS(DRY_CONFLICT, "exists with another dtype", dry_team_agree(team, dry_create_variable(c, "u", &options)));
 
     OK(dry_team_writer_open(team, NULL, &w));
-    FAILS(DRY_INVALID_ARGUMENT, "begin a step", dry_put(w, "u", DRY_FLOAT64, data, sizeof data, 1, NULL, shape, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "inside a step", dry_put(w, "u", DRY_FLOAT64, data, sizeof data, 1, NULL, shape, NULL));
     OK(dry_begin_step(w, DRY_NO_STEP, 0, &begun));
     REQUIRE(begun == 0);
     OK(dry_abort_step(w)); /* its number is free again */

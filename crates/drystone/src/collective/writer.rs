@@ -279,9 +279,7 @@ impl TeamWriter {
             return state.loose.as_ref().map_or_else(|| Err(Error::invalid("no writer")), put);
         }
         if state.step.is_none() {
-            return Err(Error::invalid(format!(
-                "\"{path}\" has steps: begin a step of the writer before the put"
-            )));
+            return Err(Error::invalid(format!("\"{path}\" has steps: put it inside a step of the writer")));
         }
         state.bytes = state.bytes.saturating_add(bytes);
         if !state.direct && (own || state.bytes > STAGE) {

@@ -116,6 +116,10 @@ impl Container {
             let found: Vec<String> = found.into_iter().map(|entry| entry.key).collect();
             store.delete_all(&found)?;
         }
+        // A removal whose connection broke may be executed late. Then it would remove an object of the next container.
+        if let Some(time) = store.features().far.and_then(|far| far.unsettled) {
+            std::thread::sleep(time);
+        }
         Ok(())
     }
 }

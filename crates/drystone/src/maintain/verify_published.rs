@@ -136,8 +136,19 @@ impl Container {
         let index = match shards::look(store, key, shard, shards::chunks(array))? {
             State::Same(index) => index,
             State::Damaged(what) => return Ok(Found::Damaged(what)),
-            State::Moved if store.exists(key)? || self.inner.is_outdated()? => return Ok(Found::Other),
-            State::Moved => return Ok(Found::Damaged(format!("{key} is missing; publish again"))),
+            State::Moved if self.inner.is_outdated()? => return Ok(Found::Other),
+            State::Moved => {
+                // A shard of a later snapshot is one that a publisher has written and not recorded yet.
+                let there = shards::any_stamp(store, key, shards::chunks(array))?;
+                return Ok(match there {
+                    Some(stamp) if stamp.version < shard.version => Found::Damaged(format!(
+                        "{key} is not the shard that was published of snapshot {}, but one of snapshot {}; publish again",
+                        shard.version, stamp.version
+                    )),
+                    None if !store.exists(key)? => Found::Damaged(format!("{key} is missing; publish again")),
+                    _ => Found::Other,
+                });
+            }
         };
         let item = u64::from(leaf.item());
         let grid = Grid::new(&array.shape, &array.chunk, &array.shard);

@@ -255,6 +255,14 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
     }
 }
 
+/// The stamp of a shard object, whether it is an HDF5 file too or not.
+pub(crate) fn any_stamp(store: &dyn Store, key: &str, chunks: u64) -> Result<Option<Stamp>> {
+    match stamp_of(store, key, 0)? {
+        None => stamp_of(store, key, user_block(chunks) - STAMP as u64),
+        found => Ok(found),
+    }
+}
+
 /// Decodes an index whose bytes begin at `from`. An error describes the damage.
 fn parse(bytes: &[u8], record: &Shard, from: u64) -> std::result::Result<Index, &'static str> {
     let (body, check) = bytes.split_last_chunk::<4>().ok_or("it is too short for its index")?;

@@ -298,7 +298,7 @@ impl Writer {
             }
             (true, None) => {
                 return Err(Error::invalid(format!(
-                    "\"{path}\" has steps: begin a step of the writer before the put"
+                    "\"{path}\" has steps: put it inside a step of the writer"
                 )));
             }
             (false, _) => {

@@ -296,7 +296,7 @@ fn wrong_missing_and_duplicate_ranks_are_named() {
     told(open(2, 2).err(), ErrorKind::InvalidArgument, &["rank 2 of 2", "0..nranks-1"]);
     told(open(0, 0).err(), ErrorKind::InvalidArgument, &["rank 0 of 0"]);
     let run = c.writer(WriterOptions { run: Some(1), ..WriterOptions::default() }).err();
-    told(run, ErrorKind::InvalidArgument, &["run="]);
+    told(run, ErrorKind::InvalidArgument, &["a run is for writers with a rank"]);
     let data = bytes(&[1.0; 24]);
     let write = |w: &Writer| {
         w.begin_step(Some(0), false).unwrap();

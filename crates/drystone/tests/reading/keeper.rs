@@ -76,7 +76,7 @@ impl Store for Keeper {
     }
 
     fn features(&self) -> Features {
-        let far = Some(Far { latency: Duration::from_millis(1), requests: 16, seen: None });
+        let far = Some(Far { latency: Duration::from_millis(1), requests: 16, seen: None, unsettled: None });
         Features { exec: true, far, ..self.inner.features() }
     }
     fn describe(&self) -> String {

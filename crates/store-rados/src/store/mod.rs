@@ -187,6 +187,7 @@ impl Store for RadosStore {
                 latency: Duration::from_millis(1),
                 requests: self.inner.options.requests,
                 seen: None,
+                unsettled: None,
             }),
             targets: 0,
             uploads: false,
