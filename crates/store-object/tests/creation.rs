@@ -77,6 +77,28 @@ fn an_attempt_that_lands_late_does_no_harm() {
     }
 }
 
+/// A caller that is about to create the removed object again waits that long.
+#[test]
+fn a_removal_without_a_reply_is_unsettled_up_to_its_deadline() {
+    let rig = Rig::start(Config::default()).unwrap();
+    let store = store_with(&rig, "s3://bucket/unsettled.dry", "600ms");
+    let unsettled = || store.features().far.unwrap().unsettled;
+    store.put("k", &[b"old"], PutMode::Replace, false).unwrap();
+    store.delete("k").unwrap();
+    assert_eq!(unsettled(), None);
+    store.put("k", &[b"old"], PutMode::Replace, false).unwrap();
+    let late = Action::Late(Duration::from_millis(200));
+    rig.set_script(Script::new(1).rule(Rule::new(late).of_kind("DELETE").times(1)));
+    store.delete("k").unwrap();
+    let left = unsettled().unwrap();
+    assert!(left > Duration::ZERO && left <= Duration::from_millis(600), "{left:?}");
+    std::thread::sleep(left);
+    assert_eq!(unsettled(), None);
+    store.put("k", &[b"new"], PutMode::IfAbsent, false).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(store.read_all("k", 9).unwrap(), b"new");
+}
+
 /// The earlier put failed on a busy machine: a server that has not answered yet is given up after a third of the
 /// deadline, here 0.2 s.
 #[test]

@@ -474,9 +474,9 @@ def test_a_copy_says_that_it_lacks_files(run, tmp_path):
     """They were left out silently."""
     with mounted(run, tmp_path / "mnt", "--write") as at:
         (at / "files" / "restart").write_bytes(b"precious")
-    with dry.open(run) as c, pytest.warns(dry.DrystoneWarning, match="1 files of a mount"):
-        copied = c.copy(tmp_path / "copy.dry")
-    assert any("(8 bytes) are not copied" in note for note in copied.notes)
+    said = r"1 files of a mount \(8 bytes\) are not copied"
+    with dry.open(run) as c, pytest.warns(dry.DrystoneWarning, match=said):
+        c.copy(tmp_path / "copy.dry").close()
 
 
 @pytest.mark.parametrize("first", KINDS)
