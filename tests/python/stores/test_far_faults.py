@@ -442,3 +442,61 @@ def test_secrets_are_in_no_log(rig: Rig, caplog: pytest.LogCaptureFixture) -> No
         assert secret.encode() not in pickled
         assert not [text for text in shown if secret in text]
     c.close()
+
+
+def late(kind: str, key: str, milliseconds: int) -> list[dict[str, Any]]:
+    """The connection of one request breaks; the server executes it later, after its repetition."""
+    return [{"kind": kind, "key": key, "do": "late", "ms": milliseconds, "times": 1}]
+
+
+def test_a_removal_that_is_executed_late_meets_no_object_of_the_next_container(rig: Rig) -> None:
+    """It removed a manifest of the new container; the next committer took its number, and a step was lost."""
+    fill(rig.options, steps=5)
+    rig.order(rules=late("DELETE", "manifest/000000000003", 400))
+    options = {**rig.options, "timeout": "1s"}
+    with dry.create(URL, storage_options=options, overwrite=True) as c:
+        c.create_variable("T", "f8", shape=(40, 30), steps=True)
+        for step in range(3):
+            with c.writer(rank=0, nranks=1) as w, w.step(step):
+                w.put("T", values(step + 7))
+    time.sleep(0.6)
+    with dry.open(URL, "r+", storage_options=options) as c:
+        assert c.steps == [0, 1, 2]
+        with c.writer(rank=0, nranks=1) as w, w.step(3):
+            w.put("T", values(10))
+    with dry.open(URL, storage_options=options) as c:
+        assert c.verify()
+        for step in range(4):
+            assert np.array_equal(c["T"][step], values(step + 7))
+
+
+def test_a_lock_that_is_put_late_holds_up_nobody_in_its_process(rig: Rig) -> None:
+    """It lay there after its release, and publications and collections failed until the process ended."""
+    fill(rig.options)
+    with dry.open(URL, "r+", storage_options=rig.options) as c:
+        rig.order(rules=late("PUT", "publish/", 300))
+        c.publish()
+        time.sleep(0.5)
+        begun = time.monotonic()
+        c.publish()
+        c.gc(keep=1)
+        assert time.monotonic() - begun < 4
+
+
+def test_an_older_shard_that_comes_back_is_named_and_published_again(rig: Rig) -> None:
+    """`verify` took it for one that a publisher had not recorded yet."""
+    fill(rig.options)
+    with dry.open(URL, "r+", storage_options=rig.options) as c:
+        rig.order(rules=late("PUT", "zarr/T/c/", 800))
+        c.publish()
+        with c.writer(rank=0, nranks=1) as w, w.step(0):
+            w.put("T", values(9))
+        c.publish()
+        assert c.verify()
+        time.sleep(1)
+        report = c.verify()
+        assert not report
+        assert "is not the shard that was published" in str(report)
+        assert np.array_equal(c["T"][0], values(9))
+        c.publish()
+        assert c.verify()
