@@ -190,7 +190,7 @@ impl Registry {
     }
 
     /// The newest registration of a writer on a node, and the numbers of all there are. The caller holds the writer's
-    /// lock. Returns an error of kind `InvalidData` if it is damaged.
+    /// lock. Returns an error of kind `InvalidData` if it is damaged, and `NotFound` if it is removed meanwhile.
     pub(crate) fn newest(&self, home: &dyn Store, node: &str, writer: u64) -> Result<Newest> {
         let listed = home.list(&keys::staged_of(node, writer))?;
         let mut found = Newest::default();
@@ -198,8 +198,11 @@ impl Registry {
         found.numbers.sort_unstable();
         if let Some(number) = found.numbers.last() {
             let key = keys::staged(node, writer, *number);
-            if let Said::Registered(said) = self.decoded(home, &key, writer, whole(home, &key))? {
-                found.said = Some(said);
+            match self.decoded(home, &key, writer, whole(home, &key))? {
+                Said::Registered(said) => found.said = Some(said),
+                Said::Foreign => {}
+                // Without it, parts would be taken for remnants.
+                Said::Absent => return Err(StoreError::NotFound { key, store: home.describe() }),
             }
         }
         Ok(found)

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drystone_plan::tier::redundancy::Scheme;
-use drystone_store::{DelayStore, LocalStore, MemoryStore, PutMode, Store, StoreError, StoreExt};
+use drystone_store::{
+    DelayStore, Fault, FaultStore, LocalStore, MemoryStore, PutMode, Script, Store, StoreError, StoreExt,
+};
 use drystone_store_tiers::{Node, Tier, TieredStore};
 
 const UUID: [u8; 16] = [7; 16];
@@ -201,6 +203,32 @@ fn requests_that_a_far_home_executes_late_change_no_registration() {
     drain(&next);
     assert!(inner.list("tiers/").expect("listed").is_empty());
     (0..6).for_each(|part| assert!(inner.read_all(&key(part), 1 << 20).expect("home") == bytes(part)));
+}
+
+/// A failed put may not count as the one before: then the last good registration would be removed with the next put,
+/// which may fail as well.
+#[test]
+fn registrations_that_could_not_be_put_remove_no_good_one() {
+    let (inner, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    // Puts fail; the removals in between succeed.
+    let script = [2, 4, 6, 8].into_iter().fold(Script::seeded(1), |script, n| script.at(n, Fault::Fail));
+    let faults = FaultStore::new(inner.clone(), script).expect("an empty store");
+    let home = Arc::new(DelayStore::new(faults, Duration::ZERO, f64::INFINITY));
+    let a = TieredStore::of_container(home.clone(), UUID, node("a"), Scheme::None);
+    let tier = Tier::in_folder(dir.path(), &UUID, None).expect("a folder can be made");
+    assert!(a.attach(vec![tier.with_free(|| None, 0)]));
+    write(&a, 0);
+    write(&a, 1);
+    let away = || handle(&inner, "b", None).away().expect("known").len();
+    for part in 2..6 {
+        a.append(&key(part), 0, &[&bytes(part)]).expect("there is room");
+        a.close_part_at(&key(part), Some(part.into()));
+        a.register(WRITER).expect_err("home takes nothing");
+        assert!(away() >= 2, "part {part}");
+    }
+    a.register(WRITER).expect("home takes it");
+    assert_eq!(away(), 6);
+    assert!(inner.list("tiers/").expect("listed").len() <= 3);
 }
 
 #[test]

@@ -25,8 +25,9 @@ pub(crate) struct Owned {
     /// Whether other handles may adopt the parts: the locks were released.
     released: bool,
     registered: Option<Vec<u8>>,
-    /// The numbers of the registrations that may be at home, and the greatest one there ever was.
+    /// The numbers of the registrations that may be at home; the last one was put.
     numbers: Vec<u32>,
+    /// The greatest number there ever was.
     greatest: u32,
     /// The node in whose name the parts are registered, if it is not this one: an earlier name of this machine.
     of: Option<Node>,
@@ -212,12 +213,9 @@ impl TieredStore {
             *greatest = greatest.saturating_add(1);
         }
         let number = *greatest;
-        // Of the numbers up to now, the last one stays.
-        let older =
-            numbers.iter().rev().filter(|other| **other != number).skip(1).copied().collect::<Vec<_>>();
-        if !numbers.contains(&number) {
-            numbers.push(number);
-        }
+        numbers.retain(|other| *other != number);
+        // Of the registrations up to now, the last one that was put stays.
+        let older: Vec<u32> = numbers.iter().rev().skip(1).copied().collect();
         let put = Request::Put {
             key: keys::staged(node, writer, number),
             data: bytes.to_vec(),
@@ -226,10 +224,18 @@ impl TieredStore {
         };
         let deletes = older.iter().map(|number| Request::Delete { key: keys::staged(node, writer, *number) });
         let mut replies = self.home.together(std::iter::once(put).chain(deletes).collect()).into_iter();
-        replies.next().transpose()?;
+        let put = replies.next().transpose();
         // What could not be removed is tried again with the next one.
         for (number, _) in older.iter().zip(replies).filter(|(_, reply)| reply.is_ok()) {
             numbers.retain(|other| other != number);
+        }
+        match put {
+            Ok(_) => numbers.push(number),
+            // It may be there nevertheless, and is removed later. It is not the one that stays.
+            Err(error) => {
+                numbers.insert(0, number);
+                return Err(error);
+            }
         }
         Ok(())
     }
