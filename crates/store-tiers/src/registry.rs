@@ -55,7 +55,7 @@ enum Said {
 }
 
 /// The newest registration of a writer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Newest {
     pub(crate) said: Option<Registration>,
     /// The numbers of all registrations of the writer, ascending.
@@ -193,8 +193,8 @@ impl Registry {
     /// lock. Returns an error of kind `InvalidData` if it is damaged, and `NotFound` if it is removed meanwhile.
     pub(crate) fn newest(&self, home: &dyn Store, node: &str, writer: u64) -> Result<Newest> {
         let listed = home.list(&keys::staged_of(node, writer))?;
-        let mut found = Newest::default();
-        found.numbers = listed.iter().filter_map(|item| Some(keys::parse_staged(&item.key)?.2)).collect();
+        let numbers = listed.iter().filter_map(|item| Some(keys::parse_staged(&item.key)?.2));
+        let mut found = Newest { said: None, numbers: numbers.collect() };
         found.numbers.sort_unstable();
         if let Some(number) = found.numbers.last() {
             let key = keys::staged(node, writer, *number);
