@@ -435,3 +435,59 @@ def test_another_node_with_the_same_folder_removes_nothing(home: Path, tier: Pat
     with dry.open(home) as c:
         check(c, 0, 1)
         assert set(c.levels().values()) == {"stable"}
+
+
+WRITES = """
+c = dry.open(home, "r+", tiers=[tier + os.environ["DRYSTONE_NODE"]])
+name, step, value, drained = sys.argv[3], *map(int, sys.argv[4:7])
+with c.writer() as w, w.step(step):
+    w.put(name, np.full(4096, value, "f4"))
+c.commit()
+if drained:
+    c.drain()
+    c.close()
+else:
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:snapshot .* is not whole")
+@pytest.mark.parametrize("again", ["a", "c", None])
+def test_a_second_recovery_undoes_nothing_that_is_home(
+    home: Path, tier: Path, monkeypatch: pytest.MonkeyPatch, again: str | None
+) -> None:
+    """While parts waited on a third node, it took what the first one had given up for the effect of a power cut."""
+    with dry.create(home, tiers=[]) as c:
+        for name in ("T", "U"):
+            c.create_variable(name, dtype="f4", shape=(CELLS,), steps=True)
+    for node, name, step, value, drained in (
+        ("b", "U", 0, 1, 1),
+        ("a", "T", 0, 2, 0),
+        ("b", "U", 0, 3, 1),
+        ("c", "U", 1, 4, 0),
+    ):
+        run(WRITES, home, tier, name, step, value, drained, DRYSTONE_NODE=node, DRYSTONE_DRAIN="hold")
+    monkeypatch.setenv("DRYSTONE_NODE", "b")
+    with dry.open(home, "r+", tiers=[]) as c:
+        c["V"] = np.full(3, 9.0)
+        c.attrs["note"] = "kept"
+        c.commit()
+        c.close(drain=False)
+    shutil.rmtree(f"{tier}a")
+    for lost in (["a"], [again] if again else []):
+        if lost == ["c"]:
+            shutil.rmtree(f"{tier}c")
+        with dry.open(home, "r+", tiers=[]) as c:
+            assert "undone" not in "\n".join(c.recover(lost_nodes=lost).notes)
+            c.close(drain=False)
+        with dry.open(home) as c:
+            assert c.attrs["note"] == "kept"
+            assert np.array_equal(c["V"][...], np.full(3, 9.0))
+            assert c.steps == ([0] if lost == ["c"] else [0, 1])
+            assert np.array_equal(c["U"][0], np.full(CELLS, 3, "f4"))
+            with pytest.raises(dry.CorruptError):
+                c["T"][0]
+            assert not c.verify()
+            if lost != ["c"]:
+                with pytest.raises(dry.NotYetHome):
+                    c["U"][1]

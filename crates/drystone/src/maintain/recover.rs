@@ -227,8 +227,8 @@ fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u6
 
 /// The newest snapshot whose unflushed objects are all intact: pages, and the bytes of every entry.
 ///
-/// Lost or damaged bytes of parts that were only in tiers (`staged`) undo no snapshot: everything else is home. Such
-/// parts are added to `broken`, with the reason.
+/// Lost or damaged bytes of parts that were only in tiers (`staged`), or that an earlier recovery gave up, undo no
+/// snapshot: everything else is home. Such parts are added to `broken`, with the reason.
 fn sound_base(
     inner: &Arc<Inner>,
     newest: Arc<Snapshot>,
@@ -241,8 +241,9 @@ fn sound_base(
     }
     let marked = inner.last_marked(&newest).max(descent::newest_mark(inner.store.as_ref())?);
     let mut base = newest;
+    let judged = judged(inner, &base, marked)?;
     while base.version() > marked {
-        let Some((commit, why)) = unsound(inner, &base, marked, (staged, broken))? else { break };
+        let Some((commit, why)) = unsound(inner, &base, (marked, judged), (staged, broken))? else { break };
         let from = base.version();
         base = Arc::new(before(inner, &base, commit.min(from), marked, &why)?);
         notes.push(format!(
@@ -253,16 +254,40 @@ fn sound_base(
     Ok((base, notes))
 }
 
-/// The earliest commit above `marked` whose pages or bytes are damaged, with the reason.
+/// The snapshot of the last recovery, if that is above `marked`, else `marked`. A recovery cannot mark its snapshot while
+/// parts wait in tiers of other nodes. What it gave up is no effect of a power cut, and undoes nothing later.
+fn judged(inner: &Inner, base: &Snapshot, marked: u64) -> Result<u64> {
+    let fence = base.manifest.fence;
+    if inner.tiers.is_none() || fence == 0 {
+        return Ok(marked);
+    }
+    let (mut version, mut parent) = (base.version(), base.manifest.parent);
+    while parent > 0 {
+        match manifests::read_manifest(inner.store.as_ref(), parent, &inner.identity.uuid) {
+            Ok(manifest) if manifest.fence != fence => break,
+            Ok(_) if parent <= marked => return Ok(marked),
+            Ok(manifest) => (version, parent) = (parent, manifest.parent),
+            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {
+                parent = manifests::below(inner.store.as_ref(), parent)?;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(version.max(marked))
+}
+
+/// The earliest commit above `marked` whose pages or bytes are damaged, with the reason. Bytes of commits up to `judged`
+/// undo none: their parts are added to `broken`.
 fn unsound(
     inner: &Arc<Inner>,
     snapshot: &Snapshot,
-    marked: u64,
+    (marked, judged): (u64, u64),
     (staged, broken): (&Parts, &mut BTreeMap<(u64, u32), String>),
 ) -> Result<Option<(u64, String)>> {
     let part_of = |entry: &Entry| {
         let source = snapshot.source(&inner.pages, entry.source).ok()?;
-        Some((source.writer, source.part)).filter(|part| staged.contains(part))
+        let part = (source.writer, source.part);
+        (entry.commit <= judged || staged.contains(&part)).then_some(part)
     };
     let mut checker = Checker::new(inner, snapshot);
     let mut bad: Option<(u64, String)> = None;
