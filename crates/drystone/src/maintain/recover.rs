@@ -254,8 +254,8 @@ fn sound_base(
     Ok((base, notes))
 }
 
-/// The snapshot of the last recovery, if that is above `marked`, else `marked`. A recovery cannot mark its snapshot while
-/// parts wait in tiers of other nodes. What it gave up is no effect of a power cut, and undoes nothing later.
+/// The snapshot of the last recovery, if that is above `marked`, else `marked`. A recovery cannot mark its snapshot
+/// while parts wait in tiers of other nodes. What it gave up is no effect of a power cut, and undoes nothing later.
 fn judged(inner: &Inner, base: &Snapshot, marked: u64) -> Result<u64> {
     let fence = base.manifest.fence;
     if inner.tiers.is_none() || fence == 0 {
@@ -276,8 +276,8 @@ fn judged(inner: &Inner, base: &Snapshot, marked: u64) -> Result<u64> {
     Ok(version.max(marked))
 }
 
-/// The earliest commit above `marked` whose pages or bytes are damaged, with the reason. Bytes of commits up to `judged`
-/// undo none: their parts are added to `broken`.
+/// The earliest commit above `marked` whose pages or bytes are damaged, with the reason. Bytes of commits up to
+/// `judged` undo none: their parts are added to `broken`.
 fn unsound(
     inner: &Arc<Inner>,
     snapshot: &Snapshot,
