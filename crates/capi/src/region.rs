@@ -117,7 +117,8 @@ pub(crate) unsafe extern "C" fn dry_map(
         };
         for (what, given) in [("offset", offset), ("count", count)] {
             for (d, n) in given.unwrap_or_default().iter().enumerate() {
-                if let Some(negative) = i64::try_from(*n).is_err().then_some(*n as i64) {
+                if i64::try_from(*n).is_err() {
+                    let negative = *n as i64;
                     return Err(Failure::invalid(format!(
                         "the {what} is {negative} in dimension {d}: it counts cells from 0"
                     )));

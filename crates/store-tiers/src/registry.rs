@@ -45,7 +45,7 @@ impl Registered {
     }
 }
 
-/// What a key of a registration holds.
+/// The content of a registration's key.
 enum Said {
     /// Nothing.
     Absent,

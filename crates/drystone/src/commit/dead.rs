@@ -110,7 +110,7 @@ impl Dead {
     }
 
     /// Whether blocks of one member of a variable at one step are covered by `others`, whichever is newer.
-    pub(crate) fn would_be(snapshot: &Snapshot, blocks: &[Entry], others: &[Entry]) -> bool {
+    pub(crate) fn are_covered(snapshot: &Snapshot, blocks: &[Entry], others: &[Entry]) -> bool {
         let Some(first) = blocks.first() else { return true };
         let oldest = first.step.checked_sub(1).map_or(0, |step| snapshot.steps.hidden_below(step));
         let mut group = others.to_vec();

@@ -58,10 +58,9 @@ fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option
     if !is_broken.contains(&true) {
         return Ok(None);
     }
-    let may_be_lost = |entry: &Entry| is_broken.get(entry.source as usize) == Some(&true);
     let mut entries: Vec<Entry> = Vec::new();
     tree::entries(&inner.pages, root, &mut |entry| {
-        if may_be_lost(entry) {
+        if is_broken.get(entry.source as usize) == Some(&true) {
             entries.push(entry.clone());
         }
     })?;
@@ -78,10 +77,18 @@ fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option
             false => lost.push(entry),
         }
     }
-    let mut gone = GoneSteps::find(inner, base, &sources, &covered, &lost)?;
     let mut drop = Dead::default();
-    let back = gone.back(base, &mut checker, &mut drop)?;
-    gone.steps.iter().for_each(|key_step| drop.add_step(*key_step));
+    let (mut gone, mut back) = (BTreeSet::new(), BTreeSet::new());
+    for (key_step, step) in gone_steps(inner, base, &sources, &covered, &lost)? {
+        if step.has_older_values(base, &mut checker)? {
+            // What may be computed from the lost values goes with them.
+            step.newest.iter().chain(&step.computed).for_each(|entry| drop.add(entry));
+            back.insert(key_step);
+        } else {
+            drop.add_step(key_step);
+            gone.insert(key_step);
+        }
+    }
     for entry in unneeded {
         match back.contains(&entry.step) && !drop.has(&entry) {
             true => sound.push(entry),
@@ -104,7 +111,7 @@ fn without_lost(inner: &Inner, base: &Snapshot, broken: &Parts) -> Result<Option
         source.seg_length = source.seg_length.min(most);
     }
     let mut steps = (*base.steps).clone();
-    gone.steps.iter().filter_map(|key_step| key_step.checked_sub(1)).for_each(|step| steps.remove(step));
+    gone.iter().filter_map(|key_step| key_step.checked_sub(1)).for_each(|step| steps.remove(step));
     let same = drop.is_empty() && sources == base.sources(&inner.pages)?;
     let change = Change { dead: Some(drop), steps: Some(steps), sources: Some(sources), ..Change::default() };
     let back = back.into_iter().filter_map(|key_step| key_step.checked_sub(1)).collect();
@@ -120,95 +127,82 @@ fn is_sound(checker: &mut Checker<'_>, entry: &Entry) -> Result<bool> {
     }
 }
 
-/// The key steps of lost blocks in which nothing is left but what was closed together with the lost blocks.
+/// The blocks of a step in which nothing is visible but what was closed together with lost blocks.
 #[derive(Default)]
-struct GoneSteps {
-    steps: BTreeSet<u64>,
-    /// By step: what was closed together with the lost blocks, what they cover, and what is computed from either.
-    newest: BTreeMap<u64, Vec<Entry>>,
-    older: BTreeMap<u64, Vec<Entry>>,
-    computed: BTreeMap<u64, Vec<Entry>>,
+struct GoneStep {
+    /// What was closed together with the lost blocks.
+    newest: Vec<Entry>,
+    /// What they cover.
+    older: Vec<Entry>,
+    /// Values that are computed from either, and replicas.
+    computed: Vec<Entry>,
 }
 
-impl GoneSteps {
-    fn find(
-        inner: &Inner,
-        base: &Snapshot,
-        sources: &[Source],
-        covered: &Dead,
-        lost: &[Entry],
-    ) -> Result<Self> {
-        let mut found = GoneSteps::default();
-        let Some(root) = &base.manifest.root else { return Ok(found) };
-        let mut writers = Writers { inner, sources, known: BTreeMap::new() };
-        let mut units: BTreeMap<u64, BTreeSet<Unit>> = BTreeMap::new();
-        for entry in lost.iter().filter(|entry| entry.step > 0) {
-            units.entry(entry.step).or_default().insert(writers.unit(entry.commit, entry.source)?);
+impl GoneStep {
+    /// Whether the older blocks are whole, and have all cells of the newest ones.
+    fn has_older_values(&self, base: &Snapshot, checker: &mut Checker<'_>) -> Result<bool> {
+        let member = |entry: &Entry| (entry.variable, entry.member);
+        let of = |entries: &[Entry], one| -> Vec<Entry> {
+            entries.iter().filter(|entry| member(entry) == one).cloned().collect()
+        };
+        let members: BTreeSet<(u32, u32)> = self.newest.iter().map(member).collect();
+        let covers =
+            |one: &(u32, u32)| Dead::are_covered(base, &of(&self.newest, *one), &of(&self.older, *one));
+        if self.older.is_empty() || !members.iter().all(covers) {
+            return Ok(false);
         }
-        if units.is_empty() {
-            return Ok(found);
+        for entry in &self.older {
+            if !is_sound(checker, entry)? {
+                return Ok(false);
+            }
         }
-        let mut all: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+        Ok(true)
+    }
+}
+
+/// The steps of lost blocks in which nothing else is visible, by key step.
+fn gone_steps(
+    inner: &Inner,
+    base: &Snapshot,
+    sources: &[Source],
+    covered: &Dead,
+    lost: &[Entry],
+) -> Result<BTreeMap<u64, GoneStep>> {
+    let mut writers = Writers { inner, sources, known: BTreeMap::new() };
+    let mut units: BTreeMap<u64, BTreeSet<Unit>> = BTreeMap::new();
+    for entry in lost.iter().filter(|entry| entry.step > 0) {
+        units.entry(entry.step).or_default().insert(writers.unit(entry.commit, entry.source)?);
+    }
+    let mut all: Vec<Entry> = Vec::new();
+    if let Some(root) = base.manifest.root.as_ref().filter(|_| !units.is_empty()) {
         tree::entries(&inner.pages, root, &mut |entry| {
             if units.contains_key(&entry.step) {
-                all.entry(entry.step).or_default().push(entry.clone());
+                all.push(entry.clone());
             }
         })?;
-        // Values that are computed from others, and replicas of them, do not keep a step.
-        let is_computed = |entry: &Entry| {
-            let variable = base.schema.variables.get(&entry.variable);
-            entry.encoding.replica > 0 || variable.is_none_or(|variable| variable.derived.is_some())
-        };
-        for (step, entries) in all {
-            let (mut newest, mut older, mut computed) = (Vec::new(), Vec::new(), Vec::new());
-            let mut has_others = false;
-            for entry in entries {
-                if is_computed(&entry) {
-                    computed.push(entry);
-                } else if units[&step].contains(&writers.unit(entry.commit, entry.source)?) {
-                    newest.push(entry);
-                } else {
-                    has_others |= !covered.has(&entry);
-                    older.push(entry);
-                }
-            }
-            if !has_others {
-                found.steps.insert(step);
-                found.newest.insert(step, newest);
-                found.older.insert(step, older);
-                found.computed.insert(step, computed);
-            }
-        }
-        Ok(found)
     }
-
-    /// Takes out the steps in which everything lost had overwritten blocks that are whole. In these only the newest
-    /// blocks are dropped, and what may be computed from them. Returns these steps.
-    fn back(&mut self, base: &Snapshot, checker: &mut Checker<'_>, drop: &mut Dead) -> Result<BTreeSet<u64>> {
-        let mut back = BTreeSet::new();
-        let member = |entry: &Entry| (entry.variable, entry.member);
-        for step in &self.steps {
-            let (newest, older) = (&self.newest[step], &self.older[step]);
-            let members: BTreeSet<(u32, u32)> = newest.iter().map(member).collect();
-            let of = |entries: &[Entry], one| -> Vec<Entry> {
-                entries.iter().filter(|entry| member(entry) == one).cloned().collect()
-            };
-            let is_covered = |one: &(u32, u32)| Dead::would_be(base, &of(newest, *one), &of(older, *one));
-            if older.is_empty() || !members.iter().all(is_covered) {
-                continue;
+    // Values that are computed from others, and replicas of them, do not keep a step.
+    let is_computed = |entry: &Entry| {
+        let variable = base.schema.variables.get(&entry.variable);
+        entry.encoding.replica > 0 || variable.is_none_or(|variable| variable.derived.is_some())
+    };
+    let mut steps: BTreeMap<u64, GoneStep> = BTreeMap::new();
+    let mut kept = BTreeSet::new();
+    for entry in all {
+        let step = steps.entry(entry.step).or_default();
+        if is_computed(&entry) {
+            step.computed.push(entry);
+        } else if units[&entry.step].contains(&writers.unit(entry.commit, entry.source)?) {
+            step.newest.push(entry);
+        } else {
+            if !covered.has(&entry) {
+                kept.insert(entry.step);
             }
-            let mut is_whole = true;
-            for entry in older {
-                is_whole = is_whole && is_sound(checker, entry)?;
-            }
-            if is_whole {
-                newest.iter().chain(&self.computed[step]).for_each(|entry| drop.add(entry));
-                back.insert(*step);
-            }
+            step.older.push(entry);
         }
-        self.steps.retain(|step| !back.contains(step));
-        Ok(back)
     }
+    steps.retain(|step, _| !kept.contains(step));
+    Ok(steps)
 }
 
 /// The run or the writer of each source.

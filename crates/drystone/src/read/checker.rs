@@ -247,40 +247,31 @@ impl<'a> Checker<'a> {
     /// Checks the strings of references: those that lie near each other are read at once.
     fn blobs(&mut self, key: &str, refs: &[u8]) -> Result<()> {
         let known = self.inner.store.len(key).map_err(must_exist)?;
-        let mut blobs: Vec<(u64, u64, u32)> = Vec::with_capacity(refs.len() / 16);
+        let mut blobs = Vec::with_capacity(refs.len() / 16);
         for r in refs.as_chunks::<16>().0 {
             let position = u64::from_le_bytes([r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]]);
             let length = u64::from(u32::from_le_bytes([r[8], r[9], r[10], r[11]]));
             let check = u32::from_le_bytes([r[12], r[13], r[14], r[15]]);
-            if length == 0 {
-                continue;
+            let end = position.checked_add(length).filter(|end| *end <= known);
+            match end {
+                _ if length == 0 => {}
+                Some(end) => blobs.push((0, position..end, check)),
+                None => return Err(Error::corrupt(format!("{key}: a string lies outside the file"))),
             }
-            if position.checked_add(length).is_none_or(|end| end > known) {
-                return Err(Error::corrupt(format!("{key}: a string lies outside the file")));
-            }
-            blobs.push((position, length, check));
         }
-        blobs.sort_unstable();
-        let mut left = blobs.as_slice();
-        while let Some(&(first, length, _)) = left.first() {
-            let (mut end, mut count) = (first + length, 1);
-            for (at, length, _) in &left[1..] {
-                if *at > end.saturating_add(NEAR) || at + length - first > STRINGS {
-                    break;
-                }
-                (end, count) = (end.max(at + length), count + 1);
-            }
-            self.buffer.resize((end - first) as usize, 0);
+        for fetch in coalesce(blobs, NEAR, STRINGS) {
+            let first = fetch.range.start;
+            self.buffer.resize(fetch.len() as usize, 0);
             self.inner.store.read(key, first, &mut self.buffer).map_err(must_exist)?;
-            for (position, length, check) in &left[..count] {
-                let from = (position - first) as usize;
-                if crc32(&self.buffer[from..from + *length as usize]) != *check {
+            for (range, check) in fetch.items {
+                let bytes = &self.buffer[(range.start - first) as usize..(range.end - first) as usize];
+                if crc32(bytes) != check {
                     return Err(Error::corrupt(format!(
-                        "{key} is damaged at byte {position}: a string fails its checksum"
+                        "{key} is damaged at byte {}: a string fails its checksum",
+                        range.start
                     )));
                 }
             }
-            left = &left[count..];
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ impl TieredStore {
         }
         let number = *greatest;
         numbers.retain(|other| *other != number);
-        // Of the registrations up to now, the last one that was put stays.
+        // The last registration that was put stays; earlier ones are removed.
         let older: Vec<u32> = numbers.iter().rev().skip(1).copied().collect();
         let put = Request::Put {
             key: keys::staged(node, writer, number),
@@ -225,7 +225,7 @@ impl TieredStore {
         let deletes = older.iter().map(|number| Request::Delete { key: keys::staged(node, writer, *number) });
         let mut replies = self.home.together(std::iter::once(put).chain(deletes).collect()).into_iter();
         let put = replies.next().transpose();
-        // What could not be removed is tried again with the next one.
+        // A removal that failed is repeated with the next registration.
         for (number, _) in older.iter().zip(replies).filter(|(_, reply)| reply.is_ok()) {
             numbers.retain(|other| other != number);
         }
